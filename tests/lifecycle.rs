@@ -17,11 +17,15 @@ tag!(Halo, Gradients);
 
 /// Two ranks on two threads.
 fn pair(first: impl FnOnce(Seat) + Send, second: impl FnOnce(Seat) + Send) {
-    let mut seats = Seat::local(2);
-    let (b, a) = (seats.remove(1), seats.remove(0));
+    let ranks: [Box<dyn FnOnce(Seat) + Send>; 2] = [Box::new(first), Box::new(second)];
+    on_threads(ranks);
+}
+
+fn on_threads<'a>(ranks: [Box<dyn FnOnce(Seat) + Send + 'a>; 2]) {
     std::thread::scope(|scope| {
-        scope.spawn(move || first(a));
-        scope.spawn(move || second(b));
+        for (rank, seat) in ranks.into_iter().zip(Seat::local(2)) {
+            scope.spawn(move || rank(seat));
+        }
     });
 }
 

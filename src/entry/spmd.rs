@@ -53,7 +53,7 @@ pub(crate) fn each<F: DeviceFamily, R: Send, E: From<Error> + Display + Send + '
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     alone(asked)?;
-    run(n, F::ordinals, |seat, ordinal| body(Place::new(seat, F::scoped(ordinal))))?.all()
+    run(n, F::ordinals, &|seat, ordinal| body(Place::new(seat, F::scoped(ordinal))))?.all()
 }
 
 /// Runs one rank of a test's [`spmd`] in a process of its own.
@@ -62,9 +62,14 @@ pub fn one_rank<F: DeviceFamily>(
     seat: Seat,
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()>,
 ) -> Result<()> {
+    one(seat, &|seat, ordinal| body(Place::new(seat, F::scoped(ordinal))))
+}
+
+#[cfg(any(test, feature = "models"))]
+fn one(seat: Seat, body: &dyn Fn(Seat, u32) -> Result<()>) -> Result<()> {
     let ordinal = seat.rank().0;
-    let run = || body(Place::new(seat, F::scoped(ordinal)));
-    communicator::body(run, |_: Failure<'_, Error>| {}).unwrap_or_else(|panic| resume_unwind(panic))
+    communicator::body(|| body(seat, ordinal), |_: Failure<'_, Error>| {})
+        .unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 impl Host {
@@ -115,7 +120,7 @@ pub(super) fn ranks<D: DeviceFamily, R: Send, E: From<Error> + Display + Send + 
     any: fn(u32) -> Result<D>,
     body: impl Fn(Place<D>) -> Result<R, E> + Sync,
 ) -> Result<Outcome<R, E>> {
-    run(n, D::ordinals, |seat, ordinal| body(Place::new(seat, any(ordinal)?)))
+    run(n, D::ordinals, &|seat, ordinal| body(Place::new(seat, any(ordinal)?)))
 }
 
 /// Refuses to run all ranks in a process that a launcher started as one rank of several, since each
@@ -198,16 +203,18 @@ impl<R, E> Outcome<R, E> {
     }
 }
 
+/// Runs the ranks on threads. `body` is not generic, so that threads and their ends are compiled once
+/// for all of a program's bodies.
 fn run<R: Send, E: From<Error> + Display + Send + 'static>(
     n: usize,
     ordinals: fn(usize) -> Result<Vec<u32>>,
-    body: impl Fn(Seat, u32) -> Result<R, E> + Sync,
+    body: &(dyn Fn(Seat, u32) -> Result<R, E> + Sync),
 ) -> Result<Outcome<R, E>> {
     seat::fits(n)?;
     let ordinals = ordinals(n)?;
     let failures = Failures::new();
     let values: Vec<Option<R>> = std::thread::scope(|scope| {
-        let (body, failures) = (&body, &failures);
+        let failures = &failures;
         let spawn = |(seat, ordinal): (Seat, u32)| {
             let rank = seat.rank();
             let thread = std::thread::Builder::new().name(format!("rank {rank}"));
