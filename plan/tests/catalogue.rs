@@ -1,9 +1,8 @@
 //! Every good plan is accepted, every near miss rejected by its own check, in the right words: for
 //! all sizes that they claim, and size by size.
 
-mod plans;
-
-use plans::NearMiss;
+use crate::plans;
+use crate::plans::NearMiss;
 use typed_nccl_plan::build::PlanBuilder;
 use typed_nccl_plan::check::{check, check_at};
 

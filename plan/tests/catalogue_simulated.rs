@@ -1,10 +1,9 @@
 //! The simulator, which shares no code with the checker, is of one mind about the catalogue: good
 //! plans run, near misses break their rule.
 
-mod plans;
-
+use crate::plans;
+use crate::plans::{NearMiss, small};
 use plan_simulator::{Outcome, Random, shake, simulate};
-use plans::{NearMiss, small};
 use typed_nccl_plan::build::PlanBuilder;
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::verdict::Sizes;

@@ -1,9 +1,7 @@
 //! What a plan computes is followed at any length: right plans are accepted, and wrong ones are
 //! refused in the same words as when they are small.
 
-mod plans;
-
-use plans::{all_gather, all_reduce, broadcast};
+use crate::plans::{all_gather, all_reduce, broadcast};
 use typed_nccl_plan::build::{Buffer, Generic, Number, On, PlanBuilder, at, ring};
 use typed_nccl_plan::check::check_at;
 use typed_nccl_plan::ir::{CollectiveKind, Plan, Reduction};

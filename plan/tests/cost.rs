@@ -1,10 +1,11 @@
 //! Estimates are arithmetic: what grows, what is shared, what is hidden, and what they add up to.
 
-mod schedules;
-
+use crate::schedules;
 use std::time::Duration;
 
-use schedules::{Sketch, gradients, halo, hierarchical, one_f1b, overlap, pipeline, ring_exchange};
+use crate::schedules::{
+    Sketch, gradients, halo, hierarchical, one_f1b, overlap, pipeline, ring_exchange,
+};
 use typed_nccl_plan::build::PlanBuilder;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate, estimate_with};
 use typed_nccl_plan::ir::{CollectiveKind, Reduction};

@@ -1,8 +1,6 @@
 //! Numbers, conditions, regions and peers as people read them.
 
-mod sample;
-
-use sample::*;
+use crate::sample::*;
 use typed_nccl_plan::ir::*;
 
 fn ring() -> Plan {

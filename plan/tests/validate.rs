@@ -1,8 +1,6 @@
 //! What is no plan is told, each fault with its place; what is one passes.
 
-mod sample;
-
-use sample::*;
+use crate::sample::*;
 use typed_nccl_plan::ir::*;
 use typed_nccl_plan::verdict::ProblemKind;
 

@@ -1,7 +1,6 @@
 //! Plans that are right, each with one slip: none that is wrong passes the checker.
 
-mod plans;
-
+use crate::plans;
 use plan_simulator::run_variants;
 
 #[test]

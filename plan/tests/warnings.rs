@@ -1,7 +1,6 @@
 //! What is allowed, and most likely not meant: told of plans that are right.
 
-mod plans;
-
+use crate::plans;
 use typed_nccl_plan::build::{Number, PlanBuilder, chain, ring};
 use typed_nccl_plan::ir::Reduction;
 

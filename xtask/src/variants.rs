@@ -7,6 +7,7 @@ use typed_nccl::plan::Plan;
 use crate::{Check, Failure, pictures};
 
 #[path = "../../plan/tests/plans/mod.rs"]
+#[allow(dead_code, unused_imports, unused_macros, reason = "the tests of plans want more")]
 mod plans;
 
 #[path = "../../tests/published/plans/mod.rs"]

@@ -1,6 +1,7 @@
 //! The macro, tried on text.
 
 #[path = "../../../plan/tests/plans/mod.rs"]
+#[allow(dead_code, unused_imports, unused_macros, reason = "the tests of plans want more")]
 mod plans;
 
 #[path = "../../../plan/tests/simulator/src/random.rs"]

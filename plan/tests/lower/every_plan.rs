@@ -7,9 +7,9 @@ use typed_nccl_plan::ir::{Launch, Plan};
 use typed_nccl_plan::lower::{Work, lower};
 use typed_nccl_plan::verdict::Sizes;
 
+use super::verify::{no_time, verify};
+use super::words::joined;
 use crate::plans;
-use crate::verify::{no_time, verify};
-use crate::words::joined;
 
 /// How many random plans are lowered, each for several sizes.
 const CASES: usize = 600;

@@ -4,8 +4,8 @@ use typed_nccl_plan::build::{PlanBuilder, Slice, at, chain};
 use typed_nccl_plan::ir::{Location, Reduction};
 use typed_nccl_plan::lower::Operation;
 
-use crate::verify::{lowered, verify};
-use crate::words::{all_reduces, groups, sizes};
+use super::verify::{lowered, verify};
+use super::words::{all_reduces, groups, sizes};
 
 #[test]
 fn sixty_four_all_reduces_are_one_group() {

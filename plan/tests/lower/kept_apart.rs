@@ -4,9 +4,9 @@ use typed_nccl_plan::build::{Guard, Number, PlanBuilder, at, ring};
 use typed_nccl_plan::ir::Reduction;
 use typed_nccl_plan::lower::WarmUp;
 
+use super::verify::{lowered, verify};
+use super::words::{all_reduces, apart_because, joined, sizes};
 use crate::plans;
-use crate::verify::{lowered, verify};
-use crate::words::{all_reduces, apart_because, joined, sizes};
 
 #[test]
 fn not_across_a_hazard() {

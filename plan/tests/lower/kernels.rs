@@ -6,8 +6,8 @@ use typed_nccl_plan::ir::{CommunicatorId, Plan, Reduction};
 use typed_nccl_plan::lower::{Leg, Schedule, Work};
 use typed_nccl_plan::verdict::Sizes;
 
-use crate::verify::{lowered, verify};
-use crate::words::{all_reduces, groups, joined, sizes};
+use super::verify::{lowered, verify};
+use super::words::{all_reduces, groups, joined, sizes};
 
 fn kernels(plan: &Plan, n: i64) -> Schedule {
     lowered(plan, &sizes(plan, n, &[])).with_kernels(plan, &Topology::h200_node())

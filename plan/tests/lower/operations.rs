@@ -5,9 +5,9 @@ use typed_nccl_plan::ir::Reduction;
 use typed_nccl_plan::lower::{Elements, Operation, WarmUp, Work, lower};
 use typed_nccl_plan::verdict::Sizes;
 
+use super::verify::verify;
+use super::words::{groups, sizes};
 use crate::plans;
-use crate::verify::verify;
-use crate::words::{groups, sizes};
 
 #[test]
 fn in_place_is_ncclls() {

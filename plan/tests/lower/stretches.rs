@@ -8,8 +8,8 @@ use typed_nccl_plan::build::{Buffer, Plain, PlanBuilder, Symmetric, chain, ring}
 use typed_nccl_plan::ir::{Plan, Reduction};
 use typed_nccl_plan::lower::{Work, lower};
 
-use crate::verify::{no_time, verify};
-use crate::words::{joined, sizes};
+use super::verify::{no_time, verify};
+use super::words::{joined, sizes};
 
 const CASES: usize = 400;
 

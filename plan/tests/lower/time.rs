@@ -6,8 +6,8 @@ use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::lower::Instance;
 use typed_nccl_plan::verdict::{ProblemKind, Rejected, Sizes};
 
+use super::words::sizes;
 use crate::plans::ring;
-use crate::words::sizes;
 
 fn sample() -> (Plan, Sizes) {
     let plan = ring::exchange().unchecked().expect("a plan");

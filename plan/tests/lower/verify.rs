@@ -8,8 +8,8 @@ use typed_nccl_plan::ir::{CommunicatorId, Plan};
 use typed_nccl_plan::lower::{Leg, Operation, Schedule, Work, lower};
 use typed_nccl_plan::verdict::Sizes;
 
-use crate::apart;
-use crate::words::groups;
+use super::apart;
+use super::words::groups;
 
 /// How many runs follow one another.
 const RUNS: usize = 3;

@@ -4,9 +4,9 @@ use typed_nccl_plan::build::PlanBuilder;
 use typed_nccl_plan::ir::Reduction;
 use typed_nccl_plan::lower::Work;
 
+use super::verify::verify;
+use super::words::sizes;
 use crate::plans;
-use crate::verify::verify;
-use crate::words::sizes;
 
 #[test]
 fn a_halo_overlaps_with_its_interior() {

@@ -1,8 +1,8 @@
 //! Names that mean something to XML, to Mermaid or to a terminal.
 
-use super::plans;
-use super::schedules::ring_exchange;
 use super::sheet::Sheet;
+use crate::plans;
+use crate::schedules::ring_exchange;
 
 const NAME: &str = "a<b>&\"c\" 'd'; #e `f` %%{g}\n\u{1b}[31m\u{202e}終";
 

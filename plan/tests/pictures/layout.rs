@@ -1,10 +1,10 @@
 //! Timelines as SVG: everything has its place.
 
-use super::schedules::{
+use super::sheet::Sheet;
+use crate::schedules::{
     CMP, NET, Sketch, compute, gradients, halo, hierarchical, one_f1b, part, pipeline, put,
     ring_exchange, wait,
 };
-use super::sheet::Sheet;
 
 fn sheet(sketch: &Sketch) -> Sheet {
     Sheet::read(&sketch.schedule.to_svg(&sketch.plan))

@@ -1,6 +1,6 @@
 //! Timelines as Mermaid diagrams.
 
-use super::schedules::{gradients, halo, hierarchical, one_f1b};
+use crate::schedules::{gradients, halo, hierarchical, one_f1b};
 
 #[test]
 fn a_pipeline_of_two() {

@@ -2,8 +2,8 @@
 
 use typed_nccl_plan::verdict::Problem;
 
-use super::plans;
 use super::sheet::Sheet;
+use crate::plans;
 
 fn problem(plan: typed_nccl_plan::build::PlanBuilder) -> Problem {
     let refused = plan.check().expect_err("a near miss");

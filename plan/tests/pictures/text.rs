@@ -1,6 +1,6 @@
 //! Timelines for terminals.
 
-use super::schedules::{gradients, halo, hierarchical, one_f1b, pipeline, ring_exchange};
+use crate::schedules::{gradients, halo, hierarchical, one_f1b, pipeline, ring_exchange};
 
 #[test]
 fn a_ring() {

@@ -7,7 +7,7 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// In n - 1 steps: each passes on what came with the last one.
-pub fn around_a_ring() -> PlanBuilder {
+pub(crate) fn around_a_ring() -> PlanBuilder {
     let (mut plan, d) = declared("all-gather around a ring", 1, true);
     d.own_part(&mut plan);
     d.steps(&mut plan, d.n - 1);
@@ -17,7 +17,7 @@ pub fn around_a_ring() -> PlanBuilder {
 }
 
 /// The same for any number of ranks: that all parts come, each once.
-pub fn around_any_ring() -> PlanBuilder {
+pub(crate) fn around_any_ring() -> PlanBuilder {
     let mut plan = PlanBuilder::new("all-gather around any ring");
     let n = plan.ranks(1..);
     let r = plan.rank();
@@ -33,7 +33,7 @@ pub fn around_any_ring() -> PlanBuilder {
 }
 
 /// A step too few.
-pub fn with_a_hole() -> NearMiss {
+pub(crate) fn with_a_hole() -> NearMiss {
     let (mut plan, d) = declared("all-gather with a hole", 1, false);
     d.own_part(&mut plan);
     d.steps(&mut plan, d.n - 2);
@@ -44,7 +44,7 @@ pub fn with_a_hole() -> NearMiss {
 }
 
 /// A step too many brings everyone its own part again.
-pub fn covered_twice() -> NearMiss {
+pub(crate) fn covered_twice() -> NearMiss {
     let (mut plan, d) = declared("all-gather of one part twice", 2, false);
     d.own_part(&mut plan);
     d.steps(&mut plan, d.n);
@@ -56,7 +56,7 @@ pub fn covered_twice() -> NearMiss {
 }
 
 /// The last rank's window ends before the place that is written.
-pub fn past_the_end() -> NearMiss {
+pub(crate) fn past_the_end() -> NearMiss {
     let mut plan = PlanBuilder::new("a part past the end");
     let n = plan.ranks(2..);
     let r = plan.rank();

@@ -7,7 +7,7 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// Each rank adds up one part in n - 1 turns, and the sums go around in as many.
-pub fn by_steps() -> PlanBuilder {
+pub(crate) fn by_steps() -> PlanBuilder {
     let (mut plan, d) = declared("all-reduce around a ring");
     d.reduce_scatter(&mut plan, d.n - 1, (-1).into());
     d.all_gather(&mut plan, 1);
@@ -16,7 +16,7 @@ pub fn by_steps() -> PlanBuilder {
 }
 
 /// What came is added to the part that was sent.
-pub fn adds_to_another_part() -> NearMiss {
+pub(crate) fn adds_to_another_part() -> NearMiss {
     let (mut plan, d) = declared("all-reduce, added to another part");
     d.reduce_scatter(&mut plan, d.n - 1, 0.into());
     d.all_gather(&mut plan, 1);
@@ -29,7 +29,7 @@ pub fn adds_to_another_part() -> NearMiss {
 }
 
 /// The part that is passed on is not the one that has been added up.
-pub fn passes_on_another_part() -> NearMiss {
+pub(crate) fn passes_on_another_part() -> NearMiss {
     let (mut plan, d) = declared("all-reduce, another part passed on");
     d.reduce_scatter(&mut plan, d.n - 1, (-1).into());
     d.all_gather(&mut plan, 0);
@@ -41,7 +41,7 @@ pub fn passes_on_another_part() -> NearMiss {
 }
 
 /// A turn too few: the sums lack one rank's part.
-pub fn a_turn_too_few() -> NearMiss {
+pub(crate) fn a_turn_too_few() -> NearMiss {
     let (mut plan, d) = declared("all-reduce, a turn too few");
     d.reduce_scatter(&mut plan, d.n - 2, (-1).into());
     d.all_gather(&mut plan, 1);

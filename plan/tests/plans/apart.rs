@@ -8,7 +8,7 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// Even ranks send to the next one first, odd ranks receive first.
-pub fn by_turns_in_a_chain() -> PlanBuilder {
+pub(crate) fn by_turns_in_a_chain() -> PlanBuilder {
     let (mut plan, d) = declared("by turns in a chain", 1..);
     plan.when((d.r % 2).eq(0), |plan| {
         plan.on(d.net).send(d.x, chain(1));
@@ -22,7 +22,7 @@ pub fn by_turns_in_a_chain() -> PlanBuilder {
 }
 
 /// The same around a ring of an even number of ranks.
-pub fn by_turns_around_a_ring() -> PlanBuilder {
+pub(crate) fn by_turns_around_a_ring() -> PlanBuilder {
     let (mut plan, d) = declared("by turns around a ring", 2..);
     plan.promise((d.n % 2).eq(0));
     around(&mut plan, &d, |r| (r % 2).eq(0), |r| (r % 2).eq(1));
@@ -30,14 +30,14 @@ pub fn by_turns_around_a_ring() -> PlanBuilder {
 }
 
 /// With all others sending first, an odd number of ranks does not wait in a circle either.
-pub fn by_turns_around_any_ring() -> PlanBuilder {
+pub(crate) fn by_turns_around_any_ring() -> PlanBuilder {
     let (mut plan, d) = declared("by turns around any ring", 2..);
     around(&mut plan, &d, |r| (r % 2).eq(0), |r| (r % 2).eq(1));
     plan
 }
 
 /// Every third rank receives first, and the others send first.
-pub fn by_threes() -> PlanBuilder {
+pub(crate) fn by_threes() -> PlanBuilder {
     let (mut plan, d) = declared("by threes", 3..);
     plan.promise((d.n % 3).eq(0));
     around(&mut plan, &d, |r| (r % 3).lt(2), |r| (r % 3).eq(2));
@@ -45,7 +45,7 @@ pub fn by_threes() -> PlanBuilder {
 }
 
 /// All ranks are even, by mistake: both neighbours of every rank send.
-pub fn all_send_first() -> NearMiss {
+pub(crate) fn all_send_first() -> NearMiss {
     let (mut plan, d) = declared("nobody receives first", 2..);
     plan.promise((d.n % 2).eq(0));
     around(&mut plan, &d, |r| (r % 2).lt(2), |r| (r % 2).gt(1)); // all of them
@@ -53,7 +53,7 @@ pub fn all_send_first() -> NearMiss {
 }
 
 /// From even ranks to even ones: there are no such neighbours.
-pub fn every_second_is_silent() -> NearMiss {
+pub(crate) fn every_second_is_silent() -> NearMiss {
     let (mut plan, d) = declared("every second is silent", 2..);
     plan.promise((d.n % 2).eq(0));
     plan.when((d.r % 2).eq(0), |plan| {
@@ -67,14 +67,14 @@ pub fn every_second_is_silent() -> NearMiss {
 }
 
 /// A token goes once around: the first rank begins.
-pub fn token() -> PlanBuilder {
+pub(crate) fn token() -> PlanBuilder {
     let (mut plan, d) = declared("token", 2..);
     around(&mut plan, &d, |r| r.eq(0), |r| r.ne(0));
     plan
 }
 
 /// Two of them on the way at once, from the first rank and from the last.
-pub fn two_tokens() -> PlanBuilder {
+pub(crate) fn two_tokens() -> PlanBuilder {
     let (mut plan, d) = declared("two tokens", 3..);
     let n = d.n;
     around(&mut plan, &d, |r| r.eq(0).or(r.eq(n - 1)), |r| r.gt(0).and(r.lt(n - 1)));
@@ -82,28 +82,28 @@ pub fn two_tokens() -> PlanBuilder {
 }
 
 /// Nobody begins.
-pub fn token_that_nobody_has() -> NearMiss {
+pub(crate) fn token_that_nobody_has() -> NearMiss {
     let (mut plan, d) = declared("token that nobody has", 2..);
     around(&mut plan, &d, |r| r.lt(0), |r| r.ge(0));
     NearMiss::new(plan, Check::Deadlock).smallest([2]).ranks([0, 1])
 }
 
 /// Everybody begins.
-pub fn token_that_all_have() -> NearMiss {
+pub(crate) fn token_that_all_have() -> NearMiss {
     let (mut plan, d) = declared("token that all have", 2..);
     around(&mut plan, &d, |r| r.ge(0), |r| r.lt(0));
     NearMiss::new(plan, Check::Deadlock).smallest([2]).ranks([0, 1])
 }
 
 /// The fifth rank begins: with fewer, nobody does.
-pub fn token_of_the_fifth_rank() -> NearMiss {
+pub(crate) fn token_of_the_fifth_rank() -> NearMiss {
     let (mut plan, d) = declared("token of the fifth rank", 2..);
     around(&mut plan, &d, |r| r.eq(4), |r| r.ne(4));
     NearMiss::new(plan, Check::Deadlock).smallest([2]).ranks([0, 1])
 }
 
 /// A pipeline whose first rank loads and whose last one computes the loss.
-pub fn pipeline() -> PlanBuilder {
+pub(crate) fn pipeline() -> PlanBuilder {
     let (mut plan, Stages { n, r, input, output, total, net, cmp }) = stages("load and loss");
     let mb = plan.param("mb", 1..);
     plan.for_each("i", ..mb, |plan, i| {
@@ -122,7 +122,7 @@ pub fn pipeline() -> PlanBuilder {
 }
 
 /// Nobody loads: the last rank instead of the first does.
-pub fn pipeline_loads_at_the_wrong_end() -> NearMiss {
+pub(crate) fn pipeline_loads_at_the_wrong_end() -> NearMiss {
     let (mut plan, Stages { n, r, output, total, net, cmp, .. }) = stages("loads at the end");
     let input = plan.local::<Generic>("read", 4);
     plan.when(r.eq(n - 1), |plan| {
@@ -142,7 +142,7 @@ pub fn pipeline_loads_at_the_wrong_end() -> NearMiss {
 }
 
 /// Borders to both neighbours in a chain, written as steps around a ring that the ends do not take.
-pub fn halo() -> PlanBuilder {
+pub(crate) fn halo() -> PlanBuilder {
     let (mut plan, d) = borders("halo in a chain");
     let u: SwappedWindow<Generic> = plan.window().swapped().in_out("u", d.m);
     let Borders { n, r, m, h, hi, lo, net, cmp } = d;
@@ -166,7 +166,7 @@ pub fn halo() -> PlanBuilder {
 }
 
 /// The first rank waits for the last one too, which puts nothing there.
-pub fn halo_awaited_across_the_ends() -> NearMiss {
+pub(crate) fn halo_awaited_across_the_ends() -> NearMiss {
     let (mut plan, d) = borders("halo awaited across the ends");
     let u: SwappedWindow<Generic> = plan.window().swapped().in_out("u", d.m);
     let Borders { n, r, m, h, lo, net, cmp, .. } = d;
@@ -183,7 +183,7 @@ pub fn halo_awaited_across_the_ends() -> NearMiss {
 
 /// All but the last rank let the next run wait until they have read: the last one may still be
 /// reading.
-pub fn halo_in_one_copy() -> NearMiss {
+pub(crate) fn halo_in_one_copy() -> NearMiss {
     let (mut plan, d) = borders("halo in one copy");
     let u: Window<Generic> = plan.window().in_out("u", d.m);
     let Borders { n, r, m, h, hi, lo, net, cmp } = d;

@@ -9,7 +9,7 @@ use super::NearMiss;
 const SUM: CollectiveKind = CollectiveKind::AllReduce(Reduction::Sum);
 
 /// Every rank gets all ranks' data, and adds it up.
-pub fn one_shot() -> PlanBuilder {
+pub(crate) fn one_shot() -> PlanBuilder {
     let mut plan = PlanBuilder::new("all-reduce in one shot");
     let n = plan.ranks(1..);
     let d = declared(&mut plan);
@@ -24,7 +24,7 @@ pub fn one_shot() -> PlanBuilder {
 }
 
 /// Averages of averages, on two and four ranks.
-pub fn averages() -> PlanBuilder {
+pub(crate) fn averages() -> PlanBuilder {
     let mut plan = PlanBuilder::new("averages");
     let (n, r) = (plan.ranks([2, 4]), plan.rank());
     let d = declared(&mut plan);
@@ -41,7 +41,7 @@ pub fn averages() -> PlanBuilder {
 }
 
 /// The larger one of two is not their sum.
-pub fn the_larger_for_the_sum() -> NearMiss {
+pub(crate) fn the_larger_for_the_sum() -> NearMiss {
     let mut plan = PlanBuilder::new("the larger one for the sum");
     plan.ranks([2]);
     let d = declared(&mut plan);
@@ -55,7 +55,7 @@ pub fn the_larger_for_the_sum() -> NearMiss {
 }
 
 /// Two elements are added to one.
-pub fn of_two_lengths() -> NearMiss {
+pub(crate) fn of_two_lengths() -> NearMiss {
     let mut plan = PlanBuilder::new("of two lengths");
     plan.ranks(1..);
     let d = declared(&mut plan);
@@ -68,7 +68,7 @@ pub fn of_two_lengths() -> NearMiss {
 }
 
 /// A buffer is moved by one element within itself.
-pub fn within_itself() -> NearMiss {
+pub(crate) fn within_itself() -> NearMiss {
     let mut plan = PlanBuilder::new("within itself");
     plan.ranks(1..);
     let len = plan.param("len", 3..);

@@ -6,7 +6,7 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// Dissemination, in as many rounds as the number of ranks has bits.
-pub fn dissemination() -> PlanBuilder {
+pub(crate) fn dissemination() -> PlanBuilder {
     let (mut plan, Declared { n, rounds, net }) = declared("barrier", 1);
     for (by, round) in rounds {
         plan.when(n.gt(by), |plan| {
@@ -18,7 +18,7 @@ pub fn dissemination() -> PlanBuilder {
 }
 
 /// Everyone tells everyone.
-pub fn all_pairs() -> PlanBuilder {
+pub(crate) fn all_pairs() -> PlanBuilder {
     let mut plan = PlanBuilder::new("barrier of all pairs");
     let n = plan.ranks(1..);
     let arrived = plan.signal("arrived");
@@ -31,7 +31,7 @@ pub fn all_pairs() -> PlanBuilder {
 }
 
 /// Rank 0 tells nobody that it has arrived.
-pub fn one_is_silent() -> NearMiss {
+pub(crate) fn one_is_silent() -> NearMiss {
     let (mut plan, Declared { n, rounds, net }) = declared("barrier with a silent rank", 2);
     let r = plan.rank();
     for (by, round) in rounds {
@@ -48,7 +48,7 @@ pub fn one_is_silent() -> NearMiss {
 }
 
 /// Everyone waits before it tells.
-pub fn waits_first() -> NearMiss {
+pub(crate) fn waits_first() -> NearMiss {
     let (mut plan, Declared { n, rounds, net }) = declared("barrier that waits first", 2);
     for (by, round) in rounds {
         plan.when(n.gt(by), |plan| {

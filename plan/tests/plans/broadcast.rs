@@ -7,7 +7,7 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// In a tree: with every round twice as many ranks have them.
-pub fn tree() -> PlanBuilder {
+pub(crate) fn tree() -> PlanBuilder {
     let (mut plan, Declared { r, x, net }) = declared("tree broadcast", 1..=16);
     for by in [1, 2, 4, 8] {
         plan.when(r.lt(by), |plan| plan.on(net).transfer(x, chain(by), x));
@@ -17,7 +17,7 @@ pub fn tree() -> PlanBuilder {
 }
 
 /// A round too few for more than eight ranks.
-pub fn a_round_too_few() -> NearMiss {
+pub(crate) fn a_round_too_few() -> NearMiss {
     let (mut plan, Declared { r, x, net }) = declared("tree of three rounds", 1..=16);
     for by in [1, 2, 4] {
         plan.when(r.lt(by), |plan| plan.on(net).transfer(x, chain(by), x));
@@ -30,7 +30,7 @@ pub fn a_round_too_few() -> NearMiss {
 }
 
 /// Everyone thinks that it is the root.
-pub fn everyone_is_the_root() -> NearMiss {
+pub(crate) fn everyone_is_the_root() -> NearMiss {
     let (mut plan, Declared { r, x, net }) = declared("broadcast of everyone", 1..);
     plan.on(net).broadcast_in_place(x, r); // the root
     NearMiss::new(plan, Check::Agreement)

@@ -7,7 +7,7 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// By two collectives, for any number of ranks.
-pub fn dispatch_and_combine() -> PlanBuilder {
+pub(crate) fn dispatch_and_combine() -> PlanBuilder {
     let mut plan = PlanBuilder::new("experts");
     let n = plan.ranks(1..);
     let c = plan.param("capacity", 1..);
@@ -23,7 +23,7 @@ pub fn dispatch_and_combine() -> PlanBuilder {
 }
 
 /// By messages, all of them in one group.
-pub fn by_messages() -> PlanBuilder {
+pub(crate) fn by_messages() -> PlanBuilder {
     let (mut plan, d) = declared("experts by messages");
     let Declared { n, r, a, b, net } = d;
     plan.on(net).group(|net| {
@@ -37,7 +37,7 @@ pub fn by_messages() -> PlanBuilder {
 }
 
 /// The same for any number of ranks: that every place is filled once.
-pub fn by_messages_of_any_number() -> PlanBuilder {
+pub(crate) fn by_messages_of_any_number() -> PlanBuilder {
     let mut plan = PlanBuilder::new("experts by messages of any number");
     let n = plan.ranks(1..);
     let r = plan.rank();
@@ -55,7 +55,7 @@ pub fn by_messages_of_any_number() -> PlanBuilder {
 }
 
 /// Every token goes to the right rank, and there to the place of another sender.
-pub fn at_anothers_place() -> NearMiss {
+pub(crate) fn at_anothers_place() -> NearMiss {
     let (mut plan, d) = declared("experts by messages, shifted");
     let Declared { n, r, a, b, net } = d;
     plan.on(net).group(|net| {
@@ -70,7 +70,7 @@ pub fn at_anothers_place() -> NearMiss {
 }
 
 /// An all-to-all is messages to NCCL, on the queues of the others.
-pub fn collective_among_messages() -> NearMiss {
+pub(crate) fn collective_among_messages() -> NearMiss {
     let (mut plan, d) = declared("experts beside messages");
     let c = plan.in_out::<Generic>("c", d.n);
     let e = plan.in_out::<Generic>("e", d.n);

@@ -7,7 +7,7 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// For any number of ranks and of buckets, which differ in length.
-pub fn buckets() -> PlanBuilder {
+pub(crate) fn buckets() -> PlanBuilder {
     let mut plan = PlanBuilder::new("gradient buckets");
     plan.ranks(1..);
     let k = plan.param("k", 1..);
@@ -24,7 +24,7 @@ pub fn buckets() -> PlanBuilder {
 }
 
 /// The first rank does not take part.
-pub fn without_the_first() -> NearMiss {
+pub(crate) fn without_the_first() -> NearMiss {
     let mut plan = PlanBuilder::new("gradients without the first rank");
     plan.ranks(1..);
     let r = plan.rank();
@@ -42,7 +42,7 @@ pub fn without_the_first() -> NearMiss {
 }
 
 /// Every rank reduces another length.
-pub fn length_by_rank() -> NearMiss {
+pub(crate) fn length_by_rank() -> NearMiss {
     let mut plan = PlanBuilder::new("gradients of another length on each rank");
     let n = plan.ranks(1..);
     let r = plan.rank();
@@ -56,7 +56,7 @@ pub fn length_by_rank() -> NearMiss {
 }
 
 /// Half of the ranks begin with the other bucket.
-pub fn in_another_order() -> NearMiss {
+pub(crate) fn in_another_order() -> NearMiss {
     let mut plan = PlanBuilder::new("gradients in another order");
     plan.ranks(1..=8);
     let r = plan.rank();

@@ -9,7 +9,7 @@ use super::NearMiss;
 
 /// Puts into the neighbours' windows, in a graph. The window has two copies, which swap with every
 /// run: a neighbour may still read one while the next run fills the other.
-pub fn one_sided() -> PlanBuilder {
+pub(crate) fn one_sided() -> PlanBuilder {
     let (mut plan, Declared { m, h, hi, lo, net, cmp }) = declared("halo");
     let u: SwappedWindow<Generic> = plan.window().swapped().in_out("u", m);
     plan.captured();
@@ -28,13 +28,13 @@ pub fn one_sided() -> PlanBuilder {
 }
 
 /// Messages to and from both neighbours in one group.
-pub fn two_sided() -> PlanBuilder {
+pub(crate) fn two_sided() -> PlanBuilder {
     both_neighbours("two-sided halo", 3)
 }
 
 /// With two ranks both neighbours are one rank, and NCCL has no tags: its edges arrive the wrong
 /// way round.
-pub fn claims_two_ranks() -> NearMiss {
+pub(crate) fn claims_two_ranks() -> NearMiss {
     NearMiss::new(both_neighbours("two-sided halo of two", 2), Check::Matching)
         .smallest([2])
         .ranks([0, 1])
@@ -43,7 +43,7 @@ pub fn claims_two_ranks() -> NearMiss {
 }
 
 /// That a neighbour's edge has arrived does not say that it has read ours.
-pub fn one_copy() -> NearMiss {
+pub(crate) fn one_copy() -> NearMiss {
     let (mut plan, declared) = declared("halo of one copy");
     let u = plan.window().in_out("u", declared.m);
     in_place(&mut plan, &declared, u);
@@ -55,7 +55,7 @@ pub fn one_copy() -> NearMiss {
 }
 
 /// The same within one run, which does two steps.
-pub fn one_copy_twice() -> NearMiss {
+pub(crate) fn one_copy_twice() -> NearMiss {
     let (mut plan, declared) = declared("two steps of a halo of one copy");
     let u = plan.window().in_out("u", declared.m);
     plan.once();
@@ -68,7 +68,7 @@ pub fn one_copy_twice() -> NearMiss {
 
 /// Two copies are enough between neighbours that wait for each other. Here nobody waits for the
 /// rank that it writes to, and may be many runs ahead of it.
-pub fn one_way() -> NearMiss {
+pub(crate) fn one_way() -> NearMiss {
     let (mut plan, Declared { m, h, hi, net, .. }) = declared("halo of one side");
     let u = plan.window().swapped().in_out::<Generic>("u", m);
     plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi); // runs ahead
@@ -81,7 +81,7 @@ pub fn one_way() -> NearMiss {
 }
 
 /// NCCL starts a group's operations in an order of its own.
-pub fn wait_with_its_cause() -> NearMiss {
+pub(crate) fn wait_with_its_cause() -> NearMiss {
     let (mut plan, Declared { m, h, hi, lo, net, .. }) = declared("halo, all in one group");
     let u = plan.window().swapped().in_out::<Generic>("u", m);
     plan.on(net).group(|net| {
@@ -95,7 +95,7 @@ pub fn wait_with_its_cause() -> NearMiss {
 }
 
 /// Before 2.32 a captured put waits until the signal before it was consumed.
-pub fn two_signals_in_a_graph() -> NearMiss {
+pub(crate) fn two_signals_in_a_graph() -> NearMiss {
     let mut plan = two_signals("two puts before a wait");
     plan.target(2, 30, 7);
     NearMiss::new(plan, Check::CapturedCredit)
@@ -104,13 +104,13 @@ pub fn two_signals_in_a_graph() -> NearMiss {
 }
 
 /// The same where it may be: NCCL 2.32 counts.
-pub fn two_signals_counted() -> PlanBuilder {
+pub(crate) fn two_signals_counted() -> PlanBuilder {
     two_signals("two puts before a wait, counted")
 }
 
 /// Before 2.31 all signals between two ranks are one counter, and the first is taken for the
 /// second.
-pub fn awaited_in_another_order() -> NearMiss {
+pub(crate) fn awaited_in_another_order() -> NearMiss {
     let (mut plan, Declared { m, h, hi, lo, net, .. }) = declared("two signals, one counter");
     let u = plan.window().swapped().in_out::<Generic>("u", m);
     plan.target(2, 30, 7);
@@ -124,7 +124,7 @@ pub fn awaited_in_another_order() -> NearMiss {
 }
 
 /// It is raised once.
-pub fn awaits_one_too_many() -> NearMiss {
+pub(crate) fn awaits_one_too_many() -> NearMiss {
     let (mut plan, Declared { m, h, hi, net, .. }) = declared("halo that waits twice");
     let u = plan.window().swapped().in_out::<Generic>("u", m);
     plan.on(net).put(u.slice(h..2 * h), ring(-1), u.slice(m - h..m)).signal(hi); // raised once

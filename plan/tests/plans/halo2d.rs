@@ -7,12 +7,12 @@ use super::NearMiss;
 
 /// On a torus of any extents from 3. Edges are packed into a window, since columns are not
 /// contiguous; the window that receives has two copies.
-pub fn torus() -> PlanBuilder {
+pub(crate) fn torus() -> PlanBuilder {
     halo("halo on a torus", true)
 }
 
 /// A neighbour that is a run ahead overwrites the edges that are still being used here.
-pub fn one_copy() -> NearMiss {
+pub(crate) fn one_copy() -> NearMiss {
     NearMiss::new(halo("halo on a torus, one copy", false), Check::ReplayHazards)
         .smallest([3, 3])
         .lines(include_str!("halo2d.rs"), ["from below", "uses the edges"])
@@ -20,7 +20,7 @@ pub fn one_copy() -> NearMiss {
 }
 
 /// The window that receives has room for three edges.
-pub fn three_of_four() -> NearMiss {
+pub(crate) fn three_of_four() -> NearMiss {
     let mut plan = PlanBuilder::new("halo on a torus, three edges");
     let (rows, cols) = (plan.axis("rows", 3..), plan.axis("cols", 3..));
     let h = plan.param("h", 1..);

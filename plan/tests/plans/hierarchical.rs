@@ -8,12 +8,12 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// On any number of nodes of 2, 4 or 8 ranks.
-pub fn all_reduce() -> PlanBuilder {
+pub(crate) fn all_reduce() -> PlanBuilder {
     three_steps("hierarchical all-reduce", 1.., 1..).0
 }
 
 /// The same for few nodes, where it can be said what it computes.
-pub fn few_nodes() -> PlanBuilder {
+pub(crate) fn few_nodes() -> PlanBuilder {
     let (mut plan, d) = three_steps("hierarchical all-reduce of few nodes", [1, 2, 4], 1..);
     plan.computes(CollectiveKind::AllReduce(Sum), d.x, d.x);
     plan
@@ -21,7 +21,7 @@ pub fn few_nodes() -> PlanBuilder {
 
 /// Only the first rank of each node takes part in a collective between the nodes: all members of
 /// that rail, and none of the others.
-pub fn leaders_alone() -> PlanBuilder {
+pub(crate) fn leaders_alone() -> PlanBuilder {
     let (mut plan, d) = declared("leaders reduce", 1.., 1..);
     plan.when(d.local.rank().eq(0), |plan| {
         plan.on(d.net).among(d.rail).all_reduce_in_place(d.x, Sum);
@@ -31,7 +31,7 @@ pub fn leaders_alone() -> PlanBuilder {
 }
 
 /// The first node reduces within itself, and the first rank of each node between the nodes.
-pub fn first_node_and_leaders() -> PlanBuilder {
+pub(crate) fn first_node_and_leaders() -> PlanBuilder {
     let (mut plan, d) = declared("first node and leaders", 1.., 1..);
     plan.when(d.nodes.rank().lt(1), |plan| {
         plan.on(d.net).among(d.node).all_reduce_in_place(d.x, Sum);
@@ -43,7 +43,7 @@ pub fn first_node_and_leaders() -> PlanBuilder {
 }
 
 /// Only the first node takes part in a collective between the nodes.
-pub fn first_node_alone() -> NearMiss {
+pub(crate) fn first_node_alone() -> NearMiss {
     let (mut plan, d) = declared("first node reduces", 1.., 1..);
     plan.when(d.nodes.rank().eq(0), |plan| {
         plan.on(d.net).among(d.rail).all_reduce_in_place(d.x, Sum); // the first node alone
@@ -56,7 +56,7 @@ pub fn first_node_alone() -> NearMiss {
 }
 
 /// Without the last step every rank has its own part alone.
-pub fn forgets_to_gather() -> NearMiss {
+pub(crate) fn forgets_to_gather() -> NearMiss {
     let (mut plan, d) = declared("hierarchical, not gathered", [1, 2, 4], 1..);
     let own = d.own();
     plan.on(d.net).among(d.node).reduce_scatter(d.x, own, Sum);
@@ -68,7 +68,7 @@ pub fn forgets_to_gather() -> NearMiss {
 }
 
 /// In place, a rank receives into its own part, not its neighbour's.
-pub fn at_anothers_place() -> NearMiss {
+pub(crate) fn at_anothers_place() -> NearMiss {
     let (mut plan, d) = declared("hierarchical, shifted", 1.., 1..);
     let size = d.local.size();
     let wrong = d.x.chunk(size, (d.local.rank() + 1) % size);
@@ -80,7 +80,7 @@ pub fn at_anothers_place() -> NearMiss {
 }
 
 /// One device may begin with one communicator, another with the other.
-pub fn two_streams() -> NearMiss {
+pub(crate) fn two_streams() -> NearMiss {
     NearMiss::new(two_communicators("two communicators on two streams"), Check::CommunicatorOrder)
         .smallest([1, 2])
         .lines(include_str!("hierarchical.rs"), ["within the node", "between the nodes"])
@@ -88,7 +88,7 @@ pub fn two_streams() -> NearMiss {
 }
 
 /// The same, where NCCL is told to take the host's order.
-pub fn two_streams_in_the_hosts_order() -> PlanBuilder {
+pub(crate) fn two_streams_in_the_hosts_order() -> PlanBuilder {
     let mut plan = two_communicators("two communicators in the host's order");
     plan.launch_order_is_implicit();
     plan

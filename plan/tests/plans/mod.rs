@@ -1,29 +1,27 @@
 //! Plans that are right, and plans that are nearly so: data for every test that wants some.
 
-#![allow(dead_code, unused_macros, unreachable_pub, reason = "not every test wants all of it")]
+pub(crate) mod near_miss;
+pub(crate) mod small;
 
-pub mod near_miss;
-pub mod small;
-
-pub mod all_gather;
-pub mod all_reduce;
-pub mod apart;
-pub mod assigned;
-pub mod barrier;
-pub mod broadcast;
-pub mod experts;
-pub mod gradients;
-pub mod halo;
-pub mod halo2d;
-pub mod hierarchical;
-pub mod one_f1b;
-pub mod pipeline;
-pub mod reads;
-pub mod ring;
+pub(crate) mod all_gather;
+pub(crate) mod all_reduce;
+pub(crate) mod apart;
+pub(crate) mod assigned;
+pub(crate) mod barrier;
+pub(crate) mod broadcast;
+pub(crate) mod experts;
+pub(crate) mod gradients;
+pub(crate) mod halo;
+pub(crate) mod halo2d;
+pub(crate) mod hierarchical;
+pub(crate) mod one_f1b;
+pub(crate) mod pipeline;
+pub(crate) mod reads;
+pub(crate) mod ring;
 
 use typed_nccl_plan::build::PlanBuilder;
 
-pub use near_miss::NearMiss;
+pub(crate) use near_miss::NearMiss;
 
 /// Gives the good plans to a macro: `file { function .. }`.
 macro_rules! each_good_plan {
@@ -98,14 +96,13 @@ macro_rules! list {
 }
 
 /// Every good plan, by its name.
-pub fn good() -> Vec<(&'static str, PlanBuilder)> {
+pub(crate) fn good() -> Vec<(&'static str, PlanBuilder)> {
     each_good_plan!(list)
 }
 
 /// Every near miss, by its name.
-pub fn near_misses() -> Vec<(&'static str, NearMiss)> {
+pub(crate) fn near_misses() -> Vec<(&'static str, NearMiss)> {
     each_near_miss!(list)
 }
 
-#[allow(unused_imports, reason = "not every test wants both")]
 pub(crate) use {each_good_plan, each_near_miss};

@@ -8,7 +8,7 @@ use super::small;
 
 /// A plan that breaks one rule, and how its story has to read.
 #[derive(Debug)]
-pub struct NearMiss {
+pub(crate) struct NearMiss {
     /// The plan.
     pub plan: PlanBuilder,
     /// The rule that it breaks, and no other.
@@ -32,21 +32,21 @@ struct Expected {
 }
 
 impl NearMiss {
-    pub fn new(plan: PlanBuilder, breaks: Check) -> Self {
+    pub(crate) fn new(plan: PlanBuilder, breaks: Check) -> Self {
         let (ranks, lines, mends) = (Vec::new(), Vec::new(), Vec::new());
         Self { plan, breaks, smallest: None, ranks, lines, mends }
     }
 
-    pub fn smallest(self, extents: impl Into<Vec<i64>>) -> Self {
+    pub(crate) fn smallest(self, extents: impl Into<Vec<i64>>) -> Self {
         Self { smallest: Some(extents.into()), ..self }
     }
 
-    pub fn ranks(self, ranks: impl Into<Vec<usize>>) -> Self {
+    pub(crate) fn ranks(self, ranks: impl Into<Vec<usize>>) -> Self {
         Self { ranks: ranks.into(), ..self }
     }
 
     /// Lines of `source` that end in such a comment.
-    pub fn lines<const N: usize>(self, source: &str, comments: [&str; N]) -> Self {
+    pub(crate) fn lines<const N: usize>(self, source: &str, comments: [&str; N]) -> Self {
         let line = |comment: &&str| {
             let found = (1..)
                 .zip(source.lines())
@@ -57,13 +57,13 @@ impl NearMiss {
     }
 
     /// What the help says, among other things.
-    pub fn mend(mut self, help: &'static str) -> Self {
+    pub(crate) fn mend(mut self, help: &'static str) -> Self {
         self.mends.push(help);
         self
     }
 
     /// Panics unless the plan is rejected as it should be.
-    pub fn verify(self) {
+    pub(crate) fn verify(self) {
         let breaks = self.breaks;
         let (plan, expected) = self.split();
         let Err(refused) = plan.check() else { panic!("accepted; it should break {breaks}") };
@@ -71,7 +71,7 @@ impl NearMiss {
     }
 
     /// Panics unless the plan for a few sizes is rejected as it should be.
-    pub fn verify_for_few_sizes(self) {
+    pub(crate) fn verify_for_few_sizes(self) {
         let breaks = self.breaks;
         let (plan, expected) = self.split();
         let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{refused}"));
@@ -83,7 +83,7 @@ impl NearMiss {
 
     /// Panics unless the smallest instance of the plan that is rejected is rejected as it should
     /// be.
-    pub fn verify_at_small_sizes(self) {
+    pub(crate) fn verify_at_small_sizes(self) {
         let breaks = self.breaks;
         let (plan, expected) = self.split();
         let plan = plan.unchecked().unwrap_or_else(|refused| panic!("{refused}"));

@@ -9,12 +9,12 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// For listed numbers of ranks and microbatches: w depends on the rank.
-pub fn listed() -> PlanBuilder {
+pub(crate) fn listed() -> PlanBuilder {
     schedule("1F1B", Grouped::Both)
 }
 
 /// Everyone sends first: the neighbours wait for each other.
-pub fn without_groups() -> NearMiss {
+pub(crate) fn without_groups() -> NearMiss {
     NearMiss::new(schedule("1F1B without groups", Grouped::Neither), Check::Deadlock)
         .smallest([2])
         .ranks([0, 1])
@@ -22,7 +22,7 @@ pub fn without_groups() -> NearMiss {
 }
 
 /// Only the exchange with the next rank is one step: the previous rank has its own in two.
-pub fn grouped_on_one_end() -> NearMiss {
+pub(crate) fn grouped_on_one_end() -> NearMiss {
     NearMiss::new(schedule("1F1B grouped on one end", Grouped::Downstream), Check::Groups)
         .smallest([2])
         .ranks([0, 1])

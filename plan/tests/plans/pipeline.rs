@@ -6,7 +6,7 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// For any number of ranks. The caller fills `inp` of the first rank and gets `out` of the last.
-pub fn forward() -> PlanBuilder {
+pub(crate) fn forward() -> PlanBuilder {
     let mut plan = PlanBuilder::new("pipeline forward");
     plan.ranks(2..);
     let (mb, k) = (plan.param("mb", 1..), plan.param("k", 1..));
@@ -24,7 +24,7 @@ pub fn forward() -> PlanBuilder {
 }
 
 /// Nobody sends to the first rank.
-pub fn reads_what_nobody_wrote() -> NearMiss {
+pub(crate) fn reads_what_nobody_wrote() -> NearMiss {
     let mut plan = PlanBuilder::new("pipeline without an input");
     plan.ranks(2..);
     let (mb, k) = (plan.param("mb", 1..), plan.param("k", 1..));
@@ -46,7 +46,7 @@ pub fn reads_what_nobody_wrote() -> NearMiss {
 }
 
 /// Without a sequence both halves are in one group, and one buffer is read and written at once.
-pub fn one_buffer_for_both() -> NearMiss {
+pub(crate) fn one_buffer_for_both() -> NearMiss {
     let mut plan = PlanBuilder::new("pipeline in one buffer");
     plan.ranks(3..);
     let k = plan.param("k", 1..);

@@ -11,7 +11,7 @@ use super::NearMiss;
 const SUM: CollectiveKind = CollectiveKind::AllReduce(Reduction::Sum);
 
 /// Every rank reads what the next one shows, once that one says so, and says when it has read.
-pub fn around_a_ring() -> PlanBuilder {
+pub(crate) fn around_a_ring() -> PlanBuilder {
     let (mut plan, d) = declared("reads around a ring", 1);
     plan.on(d.net).copy(d.x, d.shown);
     plan.on(d.net).signal(d.ready, ring(-1));
@@ -24,7 +24,7 @@ pub fn around_a_ring() -> PlanBuilder {
 }
 
 /// Along a chain: the last rank reads nothing, and its memory stays as it is.
-pub fn along_a_chain() -> PlanBuilder {
+pub(crate) fn along_a_chain() -> PlanBuilder {
     let mut plan = PlanBuilder::new("reads along a chain");
     plan.ranks(1..);
     let len = plan.param("len", 1..);
@@ -48,7 +48,7 @@ pub fn along_a_chain() -> PlanBuilder {
 }
 
 /// One kernel adds up what all ranks show.
-pub fn one_shot() -> PlanBuilder {
+pub(crate) fn one_shot() -> PlanBuilder {
     let mut plan = PlanBuilder::new("all-reduce in one shot, by reads");
     let n = plan.ranks(1..=16);
     let len = plan.param("len", 1..);
@@ -66,7 +66,7 @@ pub fn one_shot() -> PlanBuilder {
 }
 
 /// Each rank adds up its part of all windows, which the caller fills; then all read the sums.
-pub fn two_shots() -> PlanBuilder {
+pub(crate) fn two_shots() -> PlanBuilder {
     let mut plan = PlanBuilder::new("all-reduce in two shots, by reads");
     let n = plan.ranks(1..);
     let len = plan.param("len", 1..);
@@ -95,7 +95,7 @@ pub fn two_shots() -> PlanBuilder {
 
 /// Two copies: a rank fills one while its neighbour may still read the other. That the neighbour
 /// says it is ready says that it has read, too.
-pub fn in_two_copies() -> PlanBuilder {
+pub(crate) fn in_two_copies() -> PlanBuilder {
     let (mut plan, Declared { x, y, ready, net, len, .. }) = declared("reads of two copies", 2);
     let both = plan.window().swapped().local::<Generic>("both", len);
     plan.on(net).copy(x, both);
@@ -108,7 +108,7 @@ pub fn in_two_copies() -> PlanBuilder {
 }
 
 /// Nobody says that the memory may be read.
-pub fn without_ready() -> NearMiss {
+pub(crate) fn without_ready() -> NearMiss {
     let (mut plan, d) = declared("reads what may not be there", 2);
     plan.on(d.net).copy(d.x, d.shown); // shows
     plan.on(d.net).gathered(d.y, Reduction::Sum, |of| of.rank(d.shown, ring(1))); // too early
@@ -122,7 +122,7 @@ pub fn without_ready() -> NearMiss {
 }
 
 /// Nobody says that it has been read: the next run writes over it.
-pub fn without_done() -> NearMiss {
+pub(crate) fn without_done() -> NearMiss {
     let (mut plan, d) = declared("writes over what is read", 2);
     plan.on(d.net).copy(d.x, d.shown); // writes over it
     plan.on(d.net).signal(d.ready, ring(-1));
@@ -135,7 +135,7 @@ pub fn without_done() -> NearMiss {
 }
 
 /// The same within a run: a second turn writes over what the first one reads.
-pub fn without_done_in_a_loop() -> NearMiss {
+pub(crate) fn without_done_in_a_loop() -> NearMiss {
     let (mut plan, d) = declared("writes over what is read in a loop", 2);
     plan.once();
     plan.for_each("i", ..2, |plan, _| {
@@ -151,7 +151,7 @@ pub fn without_done_in_a_loop() -> NearMiss {
 }
 
 /// The caller fills the window whenever its own run allows.
-pub fn of_a_caller() -> NearMiss {
+pub(crate) fn of_a_caller() -> NearMiss {
     let mut plan = PlanBuilder::new("reads of what a caller fills");
     plan.ranks(2..);
     let len = plan.param("len", 1..);
@@ -166,7 +166,7 @@ pub fn of_a_caller() -> NearMiss {
 }
 
 /// And fills it again for the next run.
-pub fn of_a_caller_twice() -> NearMiss {
+pub(crate) fn of_a_caller_twice() -> NearMiss {
     let mut plan = PlanBuilder::new("reads of what a caller fills again");
     plan.ranks(3..);
     let len = plan.param("len", 1..);
@@ -183,7 +183,7 @@ pub fn of_a_caller_twice() -> NearMiss {
 }
 
 /// Only windows can be reached from other ranks.
-pub fn of_no_window() -> NearMiss {
+pub(crate) fn of_no_window() -> NearMiss {
     let (mut plan, d) = declared("reads what is no window", 2);
     plan.on(d.net).gathered(d.y, Reduction::Sum, |of| of.rank(d.x, ring(1))); // no window
     NearMiss::new(plan, Check::Bounds)
@@ -193,7 +193,7 @@ pub fn of_no_window() -> NearMiss {
 }
 
 /// Nothing has written the window.
-pub fn of_nothing() -> NearMiss {
+pub(crate) fn of_nothing() -> NearMiss {
     let (mut plan, d) = declared("reads what nobody wrote", 2);
     plan.on(d.net).signal(d.ready, ring(-1));
     plan.on(d.net).wait([d.ready.from(ring(1))]);
@@ -205,7 +205,7 @@ pub fn of_nothing() -> NearMiss {
 }
 
 /// What is read is longer than where it goes.
-pub fn longer_there() -> NearMiss {
+pub(crate) fn longer_there() -> NearMiss {
     let (mut plan, d) = declared("reads two of one length", 2);
     let longer = plan.window().input::<Generic>("longer", d.len + 1);
     plan.once();
@@ -219,7 +219,7 @@ pub fn longer_there() -> NearMiss {
 }
 
 /// The rank before the first one.
-pub fn before_the_first() -> NearMiss {
+pub(crate) fn before_the_first() -> NearMiss {
     let (mut plan, d) = declared("reads before the first", 2);
     let r = plan.rank();
     plan.on(d.net).gathered(d.y, Reduction::Sum, |of| {

@@ -6,14 +6,14 @@ use typed_nccl_plan::verdict::Check;
 use super::NearMiss;
 
 /// `a @ r -> b @ (r + 1) % n`, for any n.
-pub fn exchange() -> PlanBuilder {
+pub(crate) fn exchange() -> PlanBuilder {
     let (mut plan, Declared { a, b, net }) = declared("ring exchange", 1);
     plan.on(net).transfer(a, ring(1), b);
     plan
 }
 
 /// In two messages, which fill `b` together.
-pub fn in_two_halves() -> PlanBuilder {
+pub(crate) fn in_two_halves() -> PlanBuilder {
     let mut plan = PlanBuilder::new("ring exchange in two halves");
     plan.ranks(1..=8);
     let len = plan.param("len", [1, 2, 3, 8]);
@@ -27,7 +27,7 @@ pub fn in_two_halves() -> PlanBuilder {
 }
 
 /// Everyone sends first and receives then: nobody gets to receiving.
-pub fn sends_first() -> NearMiss {
+pub(crate) fn sends_first() -> NearMiss {
     let (mut plan, Declared { a, b, net }) = declared("ring, sends first", 2);
     plan.on(net).send(a, ring(1)); // everyone sends
     plan.on(net).receive(b, ring(-1));
@@ -39,7 +39,7 @@ pub fn sends_first() -> NearMiss {
 }
 
 /// Rank 0 does not receive what the last rank sends it.
-pub fn sends_what_nobody_receives() -> NearMiss {
+pub(crate) fn sends_what_nobody_receives() -> NearMiss {
     let mut plan = PlanBuilder::new("ring, one does not receive");
     plan.ranks(2..);
     let r = plan.rank();
@@ -59,7 +59,7 @@ pub fn sends_what_nobody_receives() -> NearMiss {
 }
 
 /// In the local view nothing but the checker sees both ends.
-pub fn receives_doubles() -> NearMiss {
+pub(crate) fn receives_doubles() -> NearMiss {
     let mut plan = PlanBuilder::new("ring, f32 into f64");
     plan.ranks(1..);
     let len = plan.param("len", 1..);
@@ -78,7 +78,7 @@ pub fn receives_doubles() -> NearMiss {
 
 /// Half of the ring and two thirds are one rank if there are two, and each receives what was meant
 /// for the other.
-pub fn half_for_two_thirds() -> NearMiss {
+pub(crate) fn half_for_two_thirds() -> NearMiss {
     let mut plan = PlanBuilder::new("ring, half for two thirds");
     let n = plan.ranks([2]);
     let (half, more) = (n / 2, n * 2 / 3);
@@ -99,7 +99,7 @@ pub fn half_for_two_thirds() -> NearMiss {
 }
 
 /// What arrives overwrites what is being sent.
-pub fn onto_itself() -> NearMiss {
+pub(crate) fn onto_itself() -> NearMiss {
     let mut plan = PlanBuilder::new("ring in one buffer");
     plan.ranks(1..);
     let len = plan.param("len", 1..);
@@ -113,7 +113,7 @@ pub fn onto_itself() -> NearMiss {
 }
 
 /// Rank 0 sends to itself, and receives in a step of its own.
-pub fn itself_in_two_steps() -> NearMiss {
+pub(crate) fn itself_in_two_steps() -> NearMiss {
     let mut plan = PlanBuilder::new("self message in two steps");
     plan.ranks(1..);
     let r = plan.rank();
@@ -133,7 +133,7 @@ pub fn itself_in_two_steps() -> NearMiss {
 }
 
 /// An output that was forgotten.
-pub fn output_never_written() -> NearMiss {
+pub(crate) fn output_never_written() -> NearMiss {
     let (mut plan, Declared { a, b, net }) = declared("ring with an output too many", 1);
     plan.output::<f32>("c", b.len()); // never written
     plan.on(net).transfer(a, ring(1), b);
@@ -144,7 +144,7 @@ pub fn output_never_written() -> NearMiss {
 }
 
 /// A group is launched on one stream.
-pub fn on_two_streams() -> NearMiss {
+pub(crate) fn on_two_streams() -> NearMiss {
     let (mut plan, Declared { a, b, net }) = declared("ring on two streams", 1);
     let other = plan.stream("other");
     plan.group(|plan| {

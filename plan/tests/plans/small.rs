@@ -10,7 +10,7 @@ const EACH: usize = 5;
 const RANKS: i64 = 16;
 
 /// Some of the sizes that a plan claims, by the number of ranks.
-pub fn sizes(plan: &Plan) -> Vec<Sizes> {
+pub(crate) fn sizes(plan: &Plan) -> Vec<Sizes> {
     let mut found = vec![Sizes::default()];
     for axis in &plan.axes {
         found = each(found, || some(&axis.extent), |sizes, value| sizes.extents.push(value));
@@ -54,7 +54,7 @@ pub fn sizes(plan: &Plan) -> Vec<Sizes> {
 }
 
 /// The plan for a few sizes: whatever may be any number is one of four.
-pub fn few(mut plan: Plan) -> Plan {
+pub(crate) fn few(mut plan: Plan) -> Plan {
     let extents = plan.axes.iter_mut().map(|axis| &mut axis.extent);
     for values in extents.chain(plan.params.iter_mut().map(|param| &mut param.values)) {
         if let Values::AtLeast(first) = *values {

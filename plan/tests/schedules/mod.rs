@@ -1,7 +1,5 @@
 //! Schedules written by hand, as a lowering would make them: data for pictures and estimates.
 
-#![allow(dead_code, unreachable_pub, reason = "not every test wants all of it")]
-
 use typed_nccl_plan::build::{Generic, PlanBuilder, at, chain, ring};
 use typed_nccl_plan::ir::{
     CollectiveKind, CommunicatorId, Location, Plan, Reduction, SignalId, StreamId,
@@ -10,17 +8,17 @@ use typed_nccl_plan::lower::{Call, Elements, Event, Operation, RankSchedule, Sch
 use typed_nccl_plan::verdict::Sizes;
 
 /// A plan and a schedule of it.
-pub struct Sketch {
+pub(crate) struct Sketch {
     pub plan: Plan,
     pub schedule: Schedule,
 }
 
-pub const NET: u32 = 0;
-pub const CMP: u32 = 1;
+pub(crate) const NET: u32 = 0;
+pub(crate) const CMP: u32 = 1;
 const WORLD: CommunicatorId = CommunicatorId(0);
 
 impl Sketch {
-    pub fn new(plan: PlanBuilder, extents: &[i64], params: &[i64], text: &str) -> Self {
+    pub(crate) fn new(plan: PlanBuilder, extents: &[i64], params: &[i64], text: &str) -> Self {
         let plan = plan.unchecked().expect("no handle of another builder");
         let sizes = Sizes {
             extents: extents.to_vec(),
@@ -36,12 +34,12 @@ impl Sketch {
         Self { plan, schedule }
     }
 
-    pub fn ranks(&self) -> u32 {
+    pub(crate) fn ranks(&self) -> u32 {
         self.schedule.ranks.len() as u32
     }
 
     /// A call on `stream` after the last call of the streams `after`.
-    pub fn call(&mut self, rank: u32, stream: u32, after: &[u32], line: u32, work: Work) {
+    pub(crate) fn call(&mut self, rank: u32, stream: u32, after: &[u32], line: u32, work: Work) {
         let of = &mut self.schedule.ranks[rank as usize];
         let mut waits = Vec::new();
         for stream in after {
@@ -58,40 +56,46 @@ impl Sketch {
         of.calls.push(Call { stream, waits, carried, work, records: None, from });
     }
 
-    pub fn group(&mut self, rank: u32, after: &[u32], line: u32, operations: Vec<Operation>) {
+    pub(crate) fn group(
+        &mut self,
+        rank: u32,
+        after: &[u32],
+        line: u32,
+        operations: Vec<Operation>,
+    ) {
         if !operations.is_empty() {
             self.call(rank, NET, after, line, Work::Group(operations));
         }
     }
 }
 
-pub fn part(buffer: u32, index: u32, start: u64, end: u64) -> Elements {
+pub(crate) fn part(buffer: u32, index: u32, start: u64, end: u64) -> Elements {
     Elements { buffer, index, start, end, ..Elements::default() }
 }
 
-pub fn send(from: Elements, peer: u32) -> Operation {
+pub(crate) fn send(from: Elements, peer: u32) -> Operation {
     Operation::Send { from, peer, among: WORLD }
 }
 
-pub fn receive(to: Elements, peer: u32) -> Operation {
+pub(crate) fn receive(to: Elements, peer: u32) -> Operation {
     Operation::Receive { to, peer, among: WORLD }
 }
 
-pub fn put(from: Elements, peer: u32, to: Elements, signal: u32) -> Operation {
+pub(crate) fn put(from: Elements, peer: u32, to: Elements, signal: u32) -> Operation {
     Operation::Put { from, peer, to, signal: Some(SignalId(signal)), among: WORLD }
 }
 
-pub fn wait(signals: &[(u32, u32)]) -> Operation {
+pub(crate) fn wait(signals: &[(u32, u32)]) -> Operation {
     let signals = signals.iter().map(|&(signal, peer)| (SignalId(signal), peer, 1)).collect();
     Operation::Wait { signals, among: WORLD }
 }
 
-pub fn all_reduce(x: Elements, among: u32) -> Operation {
+pub(crate) fn all_reduce(x: Elements, among: u32) -> Operation {
     let kind = CollectiveKind::AllReduce(Reduction::Sum);
     collective(kind, among, x, x)
 }
 
-pub fn collective(
+pub(crate) fn collective(
     kind: CollectiveKind<u32>,
     among: u32,
     send: Elements,
@@ -101,14 +105,14 @@ pub fn collective(
     Operation::Collective { kind, among: CommunicatorId(among), send, recv, in_place: true }
 }
 
-pub fn compute(name: &str, argument: Option<i64>) -> Work {
+pub(crate) fn compute(name: &str, argument: Option<i64>) -> Work {
     let arguments = argument.into_iter().collect();
     let (reads, writes, regions) = (Vec::new(), Vec::new(), Default::default());
     Work::Compute { name: name.to_owned(), arguments, reads, writes, regions }
 }
 
 /// Every rank sends to the next one.
-pub fn ring_exchange(n: u32, len: u64) -> Sketch {
+pub(crate) fn ring_exchange(n: u32, len: u64) -> Sketch {
     let mut plan = PlanBuilder::new("ring exchange");
     plan.ranks(1..);
     let count = plan.param("len", 1..);
@@ -126,7 +130,7 @@ pub fn ring_exchange(n: u32, len: u64) -> Sketch {
 }
 
 /// Edges put into the neighbours' windows while the interior is computed.
-pub fn halo(n: u32) -> Sketch {
+pub(crate) fn halo(n: u32) -> Sketch {
     let mut plan = PlanBuilder::new("halo");
     plan.ranks(3..);
     let len = plan.param("m", 1..);
@@ -150,7 +154,7 @@ pub fn halo(n: u32) -> Sketch {
 }
 
 /// Microbatches go forward through a chain.
-pub fn pipeline(p: u32, mb: u32) -> Sketch {
+pub(crate) fn pipeline(p: u32, mb: u32) -> Sketch {
     let mut sketch = microbatches("pipeline forward", p, mb);
     let k = |buffer, i| part(buffer, i, 0, 4);
     for r in 0..p {
@@ -168,7 +172,7 @@ pub fn pipeline(p: u32, mb: u32) -> Sketch {
 }
 
 /// One forward, one backward.
-pub fn one_f1b(p: u32, mb: u32) -> Sketch {
+pub(crate) fn one_f1b(p: u32, mb: u32) -> Sketch {
     let mut sketch = microbatches("1F1B", p, mb);
     let k = |buffer, i| part(buffer, i, 0, 4);
     let (act, out, grad, gin) = (0, 1, 2, 3);
@@ -218,7 +222,7 @@ fn microbatches(name: &str, p: u32, mb: u32) -> Sketch {
 }
 
 /// Within each node, then between them, then within each again.
-pub fn hierarchical(nodes: u32, local: u32, len: u64) -> Sketch {
+pub(crate) fn hierarchical(nodes: u32, local: u32, len: u64) -> Sketch {
     let mut plan = PlanBuilder::new("hierarchical all-reduce");
     let axes = [plan.axis("nodes", 1..), plan.axis("local", 1..)];
     let count = plan.param("len", 1..);
@@ -243,7 +247,7 @@ pub fn hierarchical(nodes: u32, local: u32, len: u64) -> Sketch {
 }
 
 /// Gradients, reduced one by one or in one group.
-pub fn gradients(n: u32, many: u32, len: u64, grouped: bool) -> Sketch {
+pub(crate) fn gradients(n: u32, many: u32, len: u64, grouped: bool) -> Sketch {
     let mut plan = PlanBuilder::new("gradients");
     plan.ranks(1..);
     let (count, k) = (plan.param("many", 1..), plan.param("len", 1..));
@@ -264,7 +268,7 @@ pub fn gradients(n: u32, many: u32, len: u64, grouped: bool) -> Sketch {
 }
 
 /// Communication and compute side by side, or one after the other.
-pub fn overlap(n: u32, len: u64, beside: bool) -> Sketch {
+pub(crate) fn overlap(n: u32, len: u64, beside: bool) -> Sketch {
     let mut sketch = gradients(n, 1, len, true);
     for r in 0..n {
         sketch.call(r, CMP, if beside { &[] } else { &[NET] }, 7, compute("backward", None));

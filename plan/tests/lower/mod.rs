@@ -6,8 +6,6 @@ mod joined;
 mod kept_apart;
 mod kernels;
 mod operations;
-#[path = "../plans/mod.rs"]
-mod plans;
 mod stretches;
 mod time;
 mod verify;
