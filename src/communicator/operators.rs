@@ -2,7 +2,7 @@
 
 use super::{Back, CanEnqueue, Communicator, Made, Scalar, State};
 use crate::backend::{Copies, Lifecycle};
-use crate::error::{BadLength, OtherDevice, Site};
+use crate::error::{AdoptFault, BadLength, NotAdoptable, OtherDevice, Site};
 use crate::memory::Booking;
 use crate::reduce::{PreMulSum, ScalarInMemory, SettableScalar};
 use crate::{Buffer, Device, Numeric, Result, World, element, wait};
@@ -32,8 +32,10 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// # Errors
     /// [`Error::BadLength`](crate::Error::BadLength): no element;
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice); an error of the work that wrote the
-    /// scalar; a poisoned communicator.
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice);
+    /// [`Error::NotAdoptable`](crate::Error::NotAdoptable): peers may write it, in a window of
+    /// another communicator or of one that failed; an error of the work that wrote the scalar; a
+    /// poisoned communicator.
     #[track_caller]
     pub fn pre_mul_sum_device<T: Numeric, M>(
         &mut self,
@@ -52,6 +54,17 @@ impl<W: World, S: State> Communicator<W, S> {
         }
         let at = (allocation.ordinal(), core.ordinal);
         OtherDevice::unless_same(operation, "scalar", W::Device::KIND, at, site)?;
+        // Operations read it without a lock.
+        let fault = match &allocation.order {
+            order if order.is_in_a_window() => {
+                Some(AdoptFault::InUse { by: "a window of another communicator".to_owned() })
+            }
+            order if order.is_exposed() => Some(AdoptFault::Exposed),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            return Err(NotAdoptable::new(operation, fault, site).into());
+        }
         wait::until(&allocation.order.points(true)?, Some(core.within()), operation, site)?;
         let operator = Back::<W>::pre_mul_sum_device(core.comm()?, dtype, allocation)?;
         let made = Made { operator, dtype, scalar: Scalar::Device(allocation.clone()) };

@@ -238,7 +238,7 @@ impl AdoptFault {
                 write!(f, "some of these elements are in use by {by}; end that first")
             }
             Self::Exposed => f.write_str(
-                "it was in a window of a communicator that failed, and puts of its ranks may still write it as a whole; keep it whole, or allocate other memory",
+                "it was in a window of a communicator that failed, and puts of its ranks may still write it as a whole; keep it whole, or copy it to other memory",
             ),
             Self::Lent => f.write_str(
                 "the memory is lent for the time of a closure, and NCCL would name it when that is over; register memory that the device has: allocate it, or have the device own it with `device.adopt(owner)`",

@@ -63,8 +63,8 @@ impl Tensor<Exported> {
     ///
     /// # Errors
     /// With the buffer: [`Error::BadLength`], the shape has more or fewer elements;
-    /// [`Error::NotAdoptable`], there are none, the strides are not contiguous, or a graph has
-    /// captured it; as [`to_vec`](crate::Buffer::to_vec).
+    /// [`Error::NotAdoptable`], there are none, the strides are not contiguous, a graph has captured
+    /// it, or peers may put into it; as [`to_vec`](crate::Buffer::to_vec).
     #[track_caller]
     pub fn export<D: Device, M>(
         buffer: DynBuffer<D, M>,
@@ -173,15 +173,14 @@ pub(super) unsafe fn hand_over<B: Backend>(
 /// Refuses memory whose uses another library cannot be ordered with.
 pub(super) fn may_leave<B: Backend>(allocation: &Allocation<B>, site: Site) -> Result<()> {
     // Neither a graph's launches nor peers' puts would be ordered with the other library's uses.
-    let by = match &allocation.order {
-        order if order.is_in_a_graph() => Some("a graph that captured it"),
-        order if order.is_in_a_window() => Some("a window of another communicator"),
+    let in_use = |by: &str| Some(AdoptFault::InUse { by: by.to_owned() });
+    let fault = match &allocation.order {
+        order if order.is_in_a_graph() => in_use("a graph that captured it"),
+        order if order.is_in_a_window() => in_use("a window of another communicator"),
+        order if order.is_exposed() => Some(AdoptFault::Exposed),
         _ => None,
     };
-    by.map_or(Ok(()), |by| {
-        let fault = AdoptFault::InUse { by: by.to_owned() };
-        Err(NotAdoptable::new("export", fault, site).into())
-    })
+    fault.map_or(Ok(()), |fault| Err(NotAdoptable::new("export", fault, site).into()))
 }
 
 impl Exported {

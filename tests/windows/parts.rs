@@ -3,6 +3,7 @@
 use std::sync::mpsc::channel;
 
 use typed_nccl::error::{AdoptFault, WindowFault};
+use typed_nccl::interop::Tensor;
 use typed_nccl::{Buffer, Device, DeviceMem, Error, Host, Result, Sum, tag};
 
 use crate::ranks::spmd;
@@ -130,8 +131,13 @@ fn parts_outlive_a_peer() -> Result<()> {
         // A put of the peer may still write it, under the locks of the whole.
         let failed = comm.close(second)?.split_at(4).expect_err("its communicator failed");
         says(&failed.error, &["split_at", "a communicator that failed", "keep it whole"]);
-        let mut second = failed.value;
-        drop(first);
+        // Nor can another library have it, whose uses know no such locks.
+        let failed = Tensor::export(failed.value.into_dyn(), &[PAGE], None).expect_err("likewise");
+        says(&failed.error, &["export", "a communicator that failed", "copy it"]);
+        let mut second = failed.value.typed::<u32>()?;
+        let first = comm.close(first)?;
+        let refused = comm.pre_mul_sum_device(first).map(drop).expect_err("likewise");
+        says(&refused, &["pre_mul_sum_device", "a communicator that failed", "copy it"]);
         assert_eq!(second.to_vec()?[..5], [7, 7, 7, 7, 0]);
         comm.all_reduce_in_place(&mut second, Sum)?;
         comm.finish()
@@ -166,6 +172,16 @@ fn memory_that_is_named_stays_whole() -> Result<()> {
         let window = comm.register_window(x)?;
         let shared = window.also_in(&mut others)?;
         let x = refused(comm.close(window)?, "a window of another communicator");
+        let scalar = others.register_window(comm.device().nccl_zeros::<f32>(1)?)?;
+        let in_both = scalar.also_in(&mut comm)?;
+        let refused =
+            others.close(scalar).and_then(|scalar| comm.pre_mul_sum_device(scalar)).map(drop);
+        let text = refused.expect_err("peers put into it").to_string();
+        assert!(
+            text.contains("pre_mul_sum_device") && text.contains("in use by a window"),
+            "{text}"
+        );
+        comm.close_shared(in_both)?;
         others.close_shared(shared)?;
         let failed = x.split_at(9).expect_err("it has 8");
         says(
