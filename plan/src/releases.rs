@@ -28,6 +28,9 @@ pub const ONE_SIGNAL: Version = Version(2, 30, 7);
 /// it.
 pub const SHARES_GPUS: Version = Version(2, 30, 3);
 
+/// `ncclCommDestroy` waits for the ranks of the host's other processes.
+pub const DESTROY_MEETS: Version = Version(2, 31, 2);
+
 /// A communicator can have several distinct contexts and signals.
 pub const SEVERAL_SIGNALS: Version = Version(2, 31, 2);
 

@@ -5,6 +5,10 @@
 //! for another rank, and that one for a launch, nobody ever goes on. So a communicator whose GPU is
 //! at work is destroyed later, by a thread that asks until the GPU is idle.
 //!
+//! From 2.31 on NCCL also waits there for the ranks of the host's other processes. One whose GPU is
+//! at work comes later, so where there are other processes each communicator is destroyed on a thread
+//! of its own, for which its end waits only a moment.
+//!
 //! Ranks of one process that share a GPU share the context too, and one may launch after the other
 //! has asked. So once two ranks share a GPU, NCCL destroys communicators only when the last one of
 //! the process has ended, and new ones are not used before that is over. It is one list for all
@@ -12,7 +16,8 @@
 //! GPUs are shared only with `NCCL_MULTI_RANK_GPU_ENABLE=1`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use super::environment::shares_gpus;
 use crate::error;
@@ -20,6 +25,9 @@ use crate::lock::Mutex;
 use crate::own_thread;
 
 static PROCESS: Mutex<Process> = Mutex::new(Process::new());
+
+/// How long to wait for ranks of other processes. Where all come, NCCL takes half a second.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often to ask whether a GPU is idle.
 const REST: Duration = Duration::from_millis(5);
@@ -41,6 +49,8 @@ struct Process {
 struct Due {
     ordinal: u32,
     is_busy: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Whether NCCL waits there for ranks of other processes.
+    meets: bool,
     destroy: Box<dyn FnOnce() + Send>,
 }
 
@@ -102,15 +112,17 @@ impl Tenant {
         Some(Self { of, place })
     }
 
-    /// Ends it: `destroy` runs now, or later if the GPU `is_busy` or shared.
+    /// Ends it: `destroy` runs now, or later if the GPU `is_busy` or shared. With `meets`, it waits
+    /// for ranks of other processes.
     pub(super) fn end(
         self,
         is_busy: impl Fn() -> bool + Send + Sync + 'static,
+        meets: bool,
         destroy: impl FnOnce() + Send + 'static,
     ) {
         let (ordinal, is_busy, destroy) =
             (self.place.ordinal, Arc::new(is_busy), Box::new(destroy));
-        self.of.lock().due.push(Due { ordinal, is_busy, destroy });
+        self.of.lock().due.push(Due { ordinal, is_busy, meets, destroy });
     }
 }
 
@@ -141,7 +153,7 @@ pub(super) fn is_over() -> bool {
 
 /// Destroys communicators, in the order of their ends, where the GPU is idle.
 fn destroy(of: &'static Mutex<Process>) {
-    let mut busy = Vec::new();
+    let (mut busy, mut patience) = (Vec::new(), PATIENCE);
     loop {
         // In its own statement, so that the lock is not held while the driver is asked.
         let next = of.lock().next(&busy);
@@ -150,10 +162,37 @@ fn destroy(of: &'static Mutex<Process>) {
         if (due.is_busy)() {
             busy.push(due.ordinal);
             of.lock().due.insert(0, due);
+        } else if due.meets {
+            patience = beside(due.destroy, patience);
         } else {
             (due.destroy)();
         }
     }
+}
+
+/// Destroys on a thread of its own, and waits a moment for that; returns what is left of it. A rank
+/// of another process whose GPU is at work destroys its part later, perhaps only after a call that
+/// this rank has yet to make.
+fn beside(destroy: Box<dyn FnOnce() + Send>, patience: Duration) -> Duration {
+    let since = Instant::now();
+    let destroy = Arc::new(Mutex::new(Some(destroy)));
+    let (taken, (over, is_over)) = (destroy.clone(), channel::<()>());
+    let run = move || {
+        error::ours();
+        own_thread::begin();
+        let destroy = taken.lock().take();
+        destroy.into_iter().for_each(|destroy| destroy());
+        drop(over);
+    };
+    match std::thread::Builder::new().name("NCCL destroy".to_owned()).spawn(run) {
+        // The channel closes when it is over.
+        Ok(_) => drop(is_over.recv_timeout(patience)),
+        Err(_) => {
+            let destroy = destroy.lock().take();
+            destroy.into_iter().for_each(|destroy| destroy());
+        }
+    }
+    patience.saturating_sub(since.elapsed())
 }
 
 /// Lets other threads destroy communicators of a GPU again, also after a panic.
@@ -215,7 +254,7 @@ mod tests {
         let (destroy, destroyed) = channel();
         let end = |tenant: Tenant, what| {
             let destroy = destroy.clone();
-            tenant.end(|| false, move || destroy.send(what).expect("it is received"));
+            tenant.end(|| false, false, move || destroy.send(what).expect("it is received"));
             destroyed.try_iter().collect::<Vec<_>>()
         };
         static OF: Mutex<Process> = Mutex::new(Process::new());
@@ -236,14 +275,14 @@ mod tests {
         let [a0, a1] = [0, 1].map(|rank| on(&OF, 0, 1, rank));
         let (begin, begun) = channel();
         let (go, gone) = channel();
-        a0.end(|| false, || {});
+        a0.end(|| false, false, || {});
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let wait = move || {
                     begin.send(()).expect("it is received");
                     gone.recv().expect("it is sent");
                 };
-                a1.end(|| false, wait);
+                a1.end(|| false, false, wait);
             });
             begun.recv().expect("it is sent");
             let place = Place { ordinal: 0, comm: 2, rank: 0 };
@@ -258,7 +297,7 @@ mod tests {
         let (destroy, destroyed) = channel();
         static OF: Mutex<Process> = Mutex::new(Process::new());
         let (own, child) = (on(&OF, 0, 1, 0), on(&OF, 0, 2, 0));
-        child.end(|| false, move || destroy.send(()).expect("it is received"));
+        child.end(|| false, false, move || destroy.send(()).expect("it is received"));
         assert_eq!(destroyed.try_iter().count(), 1);
         drop(own);
     }
@@ -273,7 +312,7 @@ mod tests {
             let is_busy = move || ordinal == 0 && BUSY.load(Relaxed);
             let told = move || destroy.send(comm).expect("it is received");
             let tenant = Tenant::of(&OF, Place { ordinal, comm, rank: 0 }, false);
-            tenant.expect("it waits for nobody").end(is_busy, told);
+            tenant.expect("it waits for nobody").end(is_busy, false, told);
         };
         end(0, 1);
         end(0, 2);

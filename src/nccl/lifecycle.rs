@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use nccl_sys::{ncclRedOp_t, ncclScalarResidence_t};
-use typed_nccl_plan::releases::SHARES_GPUS;
+use typed_nccl_plan::releases::{DESTROY_MEETS, SHARES_GPUS};
 
 use super::api::{Nccl, lacking, version_of};
 use super::comm::Comm;
@@ -190,6 +190,7 @@ unsafe impl Lifecycle for CudaBackend {
             return comm.shared.abort(handle, None);
         };
         let (nccl, shared) = (comm.nccl, shared.clone());
+        let meets = nccl.at_least(DESTROY_MEETS) && !shared.family.is_here();
         let destroy = move || {
             let Some(_inside) = exit::enter(shared.id) else { return };
             let handle = handle;
@@ -207,7 +208,7 @@ unsafe impl Lifecycle for CudaBackend {
             gpu.is_busy() || family::all().iter().any(|family| family.is_busy_on(gpu.ordinal()))
         };
         match comm.tenant.take() {
-            Some(tenant) => tenant.end(is_busy, destroy),
+            Some(tenant) => tenant.end(is_busy, meets, destroy),
             None => destroy(),
         }
     }

@@ -14,6 +14,7 @@ mod call;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod causes;
 mod deadlocks;
+mod ends;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod grow;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
@@ -84,6 +85,7 @@ fn main() {
         survive::TESTS,
         recovery::TESTS,
         suspend::TESTS,
+        ends::TESTS,
         grow::TESTS,
         misuse::TESTS,
         machines::TESTS,

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use nccl_sys::{
     Layout, NCCL_COMM_NULL, NCCL_CONFIG_UNDEF_INT, NCCL_REVOKE_DEFAULT, NCCL_SHRINK_ABORT,
-    NCCL_SPLIT_NOCOLOR, NCCL_SUSPEND_MEM, ncclComm, ncclComm_t, ncclCommMemStat_t, ncclConfig_t,
-    ncclResult_t, ncclUniqueId,
+    NCCL_SPLIT_NOCOLOR, NCCL_SUSPEND_MEM, Version, ncclComm, ncclComm_t, ncclCommMemStat_t,
+    ncclConfig_t, ncclResult_t, ncclUniqueId,
 };
 
 use crate::books::Communicator;
@@ -100,8 +100,9 @@ static ABORT_TAKES: LazyLock<Duration> = LazyLock::new(|| {
     Duration::from_millis(millis.unwrap_or(0))
 });
 
-/// The end of a communicator. To destroy it waits for all work on its device; what an abort waits
-/// for depends on the work that it ends, and is not simulated.
+/// The end of a communicator. To destroy it waits for all work on its device, and from 2.31 on for
+/// the other ranks of the host; what an abort waits for depends on the work that it ends, and is not
+/// simulated.
 fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
     if comm.is_null() {
         return Ok(());
@@ -109,6 +110,7 @@ fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
     let member = state.moving(comm);
     state.has_no_graph(comm.address())?;
     let gpu = state.live(comm)?.gpu;
+    let meets = state.at_least(Version::new(2, 31, 2));
     state.leave(comm)?;
     moves::later(move || {
         match aborts {
@@ -116,7 +118,7 @@ fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
             false => freeing::until_idle(gpu),
         }
         if let Some(member) = member {
-            member.end(aborts);
+            member.end(aborts, meets);
         }
         Ok(())
     })

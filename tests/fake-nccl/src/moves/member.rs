@@ -189,8 +189,9 @@ impl Member {
     }
 
     /// Ends this rank. The last one of the process frees memory, for which the driver waits until
-    /// the devices are idle.
-    pub(crate) fn end(&self, aborts: bool) {
+    /// the devices are idle. With `meets`, it waits for the ranks of the host's other processes
+    /// first.
+    pub(crate) fn end(&self, aborts: bool, meets: bool) {
         let _hold = Hold::new();
         let mut here = here();
         let last = here.get_mut(&self.room.path).is_some_and(|family| {
@@ -199,6 +200,12 @@ impl Member {
         });
         let family = if last { here.remove(&self.room.path) } else { None };
         drop(here);
+        if meets && self.one_host && !aborts {
+            self.room.ends();
+            if last {
+                self.room.all_end();
+            }
+        }
         if aborts {
             family.iter().for_each(Family::frees);
             self.stop();

@@ -9,8 +9,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::thread;
 use std::time::Duration;
+use std::{process, thread};
 
 use super::os::{self, Shared};
 
@@ -74,6 +74,7 @@ impl Room {
             Shared::create(&page, (size + 2 * signals) * size_of::<u32>())?;
         }
         let (own, new) = (path.join(format!("rank.{rank}")), path.join(format!("new.rank.{rank}")));
+        fs::write(path.join(format!("process.{rank}")), process::id().to_string())?;
         fs::write(&new, says)?;
         fs::rename(new, own)?;
         let read = |rank| fs::read_to_string(path.join(format!("rank.{rank}")));
@@ -93,6 +94,28 @@ impl Room {
         }
         let page = Shared::open(&page)?;
         Ok((Self { path, rank, size, page, slots, written: AtomicU64::new(0) }, said))
+    }
+
+    /// Announces that this rank is destroyed.
+    pub(crate) fn ends(&self) {
+        let _ = fs::write(self.path.join(format!("ends.{}", self.rank)), "");
+        (0..self.size).for_each(|rank| self.ring(rank));
+    }
+
+    /// Waits until every rank is destroyed, aborted or dead.
+    pub(crate) fn all_end(&self) {
+        let has_ended = |rank: usize| {
+            let is_there = |what| self.path.join(format!("{what}.{rank}")).exists();
+            is_there("ends") || is_there("gone") || !self.is_alive(rank)
+        };
+        self.wait(|| (0..self.size).all(has_ended).then_some(()));
+    }
+
+    fn is_alive(&self, rank: usize) -> bool {
+        let process = fs::read_to_string(self.path.join(format!("process.{rank}")));
+        let stat = process.and_then(|id| fs::read_to_string(format!("/proc/{id}/stat")));
+        // One that nobody has waited for is dead, too.
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
     }
 
     /// Announces that this rank is gone; the last one clears the room.
