@@ -17,7 +17,12 @@
 //!
 //! * [`Communicator`]: the ranks that communicate, with its state in its type.
 //! * [`Buffer`], [`Slice`], [`SliceMut`]: memory, with its element type and device in its type.
-//! * [`Stream`]: a queue of work; `stream.launch` enqueues your own computation.
+//! * [`Stream`]: a queue of work; `stream.launch` enqueues your own computation, and [`kernel!`]
+//!   declares one for GPUs and the host.
+//! * [`Communicator::group`], [`Window`], [`Graph`]: operations issued as one, memory that peers
+//!   write, calls captured once.
+//! * [`plan!`](plan!), [`plans`]: a schedule of communication, checked while it compiles.
+//! * [`Clique`]: one thread with several devices; [`interop`]: the memory of other libraries.
 //! * [`launch!`], [`spmd`], [`Seat::local`], [`Seat::from_env`]: ways to start a program's ranks.
 //! * [`Error`]: failures that the compiler cannot rule out, each with a name, a place and a remedy.
 //! * [`Communicator::recover`]: after a rank dies, the others continue with the same communicator.

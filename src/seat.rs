@@ -203,8 +203,10 @@ impl Seat {
     /// `connect`. All ranks must call it; the host waits for them for at most 10 minutes.
     ///
     /// # Errors
-    /// [`Error::InitFailed`](crate::Error::InitFailed): a rank that does not join or cannot take
-    /// part, or two ranks on one device.
+    /// As [`connect`](Communicator::connect): [`Error::Timeout`](crate::Error::Timeout) and
+    /// [`Error::PeerFailed`](crate::Error::PeerFailed) name the ranks that did not join;
+    /// [`Error::InitFailed`](crate::Error::InitFailed): a rank that cannot take part, or two ranks
+    /// on one device.
     #[track_caller]
     pub fn init<D: Device>(self, device: D) -> Result<Communicator<D>> {
         Communicator::unnamed(self, device, CommConfig::default()).connect()

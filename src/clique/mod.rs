@@ -278,7 +278,7 @@ impl<W: World> Clique<W> {
         Ok(all)
     }
 
-    /// Finishes all ranks.
+    /// Ends all ranks normally. The host waits for their work, within the deadline.
     ///
     /// # Errors
     /// As [`Communicator::finish`].

@@ -11,7 +11,9 @@ use crate::{Communicator, RecordRead, RecordWrite, ReduceOp, Result, World, Writ
 /// # Collectives
 ///
 /// All ranks call them, in the same order, with matching lengths and types. The host does not wait,
-/// except in those on values of the host.
+/// except in those on values of the host and, on GPUs, in the first of a kind: NCCL connects the
+/// ranks there, and holds each until the others have made it too (2.22 and later; 2.22 to 2.28.6
+/// connect for collectives in `connect`).
 impl<W: World, S: State> Communicator<W, S> {
     /// Reduces the ranks' `send` elementwise into `recv` on every rank. Every rank calls it; `send`
     /// and `recv` have one length, the same on all ranks. The host does not wait. NCCL:

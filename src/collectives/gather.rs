@@ -7,7 +7,8 @@ use crate::{AsRank, Buffer, Communicator, Element, RecordRead, Result, World};
 /// ## To one rank, by rank
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies every rank's `send` into a new buffer on the root, in rank order; `None` elsewhere.
-    /// Every rank calls it with one length. The host does not wait. NCCL: `ncclGather`, 2.28.
+    /// Every rank calls it with one length. The host does not wait. NCCL:
+    /// `ncclGather`, 2.28; before, a group of transfers.
     ///
     /// # Errors
     /// Refusals: a root that the communicator does not have, a view past its buffer, memory of

@@ -235,7 +235,7 @@ methods! {
 
     /// Sends block r of `send` to rank r, and receives rank r's block into block r of `recv`. Every
     /// rank calls it; both buffers hold `size` equal blocks. The host does not wait. There is no
-    /// form in one buffer. NCCL: `ncclAlltoAll`, 2.28.
+    /// form in one buffer. NCCL: `ncclAlltoAll`, 2.28; before, a group of transfers.
     ///
     /// # Errors
     /// Refusals: a length that does not fit, a view past its buffer, memory of another device; a
@@ -250,7 +250,7 @@ methods! {
 
     /// Copies block r of the root's `send` into rank r's `recv`. Every rank calls it; `recv` has
     /// one length on all ranks, the root's `send` is `size` times as long. The host does not wait.
-    /// NCCL: `ncclScatter`, 2.28.
+    /// NCCL: `ncclScatter`, 2.28; before, a group of transfers.
     ///
     /// # Errors
     /// Refusals: a length that does not fit, a root that the communicator does not have, a view

@@ -138,8 +138,9 @@ impl<W: World, S: State> Communicator<W, S> {
 
     /// Ends it now, from every state. Operations in flight may or may not happen, and reading their
     /// results is an error. On a GPU this applies to everything that its streams have not
-    /// completed, including your own work; call `stream.sync()` first to keep that. Local; never
-    /// waits for the other ranks, which get [`Error::PeerFailed`]. NCCL: `ncclCommAbort`.
+    /// completed, including your own work; call `stream.sync()` first to keep that. Local;
+    /// the other ranks get [`Error::PeerFailed`]. On GPUs the host waits for the communicator's
+    /// kernels to stop, usually less than a second, five at most. NCCL: `ncclCommAbort`.
     #[track_caller]
     pub fn abort(self) -> Communicator<W, Aborted> {
         self.abort_because("`abort()` was called")

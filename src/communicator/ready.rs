@@ -59,7 +59,8 @@ pub struct On<'c, W: World, C = AsConfigured> {
 /// # Configuration of a call
 impl<W: World, S: State> Communicator<W, S> {
     /// Configures the collectives called through the returned value. All ranks must call them with
-    /// the same configuration.
+    /// the same configuration. No effect on the host. NCCL: `ncclCollConfig_t`, 2.31; with an older
+    /// one they are [`Error::Unsupported`].
     #[inline]
     pub fn with<'c>(&'c self, config: &'c CallConfig) -> On<'c, W, &'c CallConfig>
     where

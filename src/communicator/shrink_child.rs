@@ -17,8 +17,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Makes a communicator named `L` of all ranks but these, in their order; this one stays as it
     /// is. All other ranks must call it with the same list, and the ranks in the list do not call
     /// it. The host waits for this rank's work on the communicator, then for the other members. The
-    /// child owns its resources and may outlive the parent. It inherits the parent's configuration;
-    /// [`shrink_child_with`](Self::shrink_child_with) sets another.
+    /// child owns its resources and may outlive the parent. It inherits the parent's configuration,
+    /// except for [`CommConfig::watch`]; [`shrink_child_with`](Self::shrink_child_with) sets another.
     ///
     /// [`split`](Self::split) makes children too, by a call of all ranks.
     /// [`shrink`](Self::shrink) ends this communicator, and recreates on the new one what was made

@@ -32,7 +32,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Divides the ranks: those of one `color` form a communicator named `L`, ordered by `key`,
     /// then by their rank here. All ranks must call it; the host waits for this rank's work on the
     /// communicator, then for the other ranks. The children own their resources and may outlive the
-    /// parent. They inherit its configuration; [`split_with`](Self::split_with) sets another.
+    /// parent. They inherit its configuration, except for [`CommConfig::watch`];
+    /// [`split_with`](Self::split_with) sets another.
     ///
     /// NCCL: `ncclCommSplit`, 2.18, with the parent's ranks in child order as colours and keys.
     /// With [`CommConfig::split_share`], where NCCL's children always share,

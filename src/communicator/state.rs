@@ -55,7 +55,7 @@ pub enum Finalized {}
 #[derive(Debug)]
 pub enum Aborted {}
 
-/// In use, and sharing the resources of its parent, which it borrows for `'p`: see
+/// In use, and borrowing its parent for `'p`, whose fate it shares: see
 /// [`SharedChild`](super::SharedChild).
 ///
 /// See the example of [`CanEnqueue`].
@@ -103,7 +103,7 @@ pub trait State: sealed::Sealed + Sized {
     fn abort<W: World>(body: Self::Body<W>, why: &str, site: Site) -> Gone;
 }
 
-/// A state in which a communicator takes operations: [`Ready`].
+/// A state in which a communicator takes operations: [`Ready`] and [`Shared`].
 ///
 /// ```
 /// # use typed_nccl::{CanEnqueue, Communicator, Device, Host, Ready};

@@ -32,7 +32,7 @@ pub struct Ctas {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CtaPolicy {
-    /// The highest speed.
+    /// The highest speed. NCCL: `NCCL_CTA_POLICY_DEFAULT`.
     Speed,
     /// Fewer thread blocks where that costs little. NCCL: `NCCL_CTA_POLICY_EFFICIENCY`, 2.27.
     Efficiency,

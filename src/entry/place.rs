@@ -53,7 +53,8 @@ impl<D: Device> Place<D> {
         self.seat.init(self.device)
     }
 
-    /// [`init`](Self::init) with a configuration, the same on all ranks: a deadline, more signals.
+    /// [`init`](Self::init) with a configuration: a deadline, more signals. What all ranks must
+    /// choose alike says so in [`CommConfig`](crate::CommConfig).
     ///
     /// ```
     /// use typed_nccl::{CommConfig, Host, Result, spmd};

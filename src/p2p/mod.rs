@@ -143,7 +143,8 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
 /// # Point-to-point
 ///
 /// Two ranks call them. A send waits on its stream for its receive, so put both directions into one
-/// [group](Self::group).
+/// [group](Self::group). On GPUs, NCCL holds the caller of the first transfer with a peer until the
+/// peer makes its half.
 impl<W: World, S: State> Communicator<W, S> {
     /// Sends `buf`, `&x` or a view, to rank `to`, which receives as many elements of the same type.
     /// The host does not wait; the stream waits for the receive. NCCL: `ncclSend`, 2.7.

@@ -143,8 +143,8 @@ impl<D: Device> Stream<D> {
         self.core.wait_for(mark.stream(), mark.point())
     }
 
-    /// Waits on the host for everything enqueued so far, within the deadlines of the communicators
-    /// that used this stream.
+    /// Waits on the host for everything enqueued so far, within the shortest deadline of the
+    /// communicators that used this stream, or 10 minutes if none did.
     ///
     /// # Errors
     /// What went wrong on the stream, once; a passed deadline; an abort.

@@ -32,7 +32,7 @@ pub struct Symmetric;
 #[derive(Clone, Copy, Debug)]
 pub struct SymmetricStrict;
 
-/// Registered with NCCL's default flags: faster collectives on this memory, no puts.
+/// Registered with NCCL's default flags, `NCCL_WIN_DEFAULT`: faster collectives on this memory, no puts.
 ///
 /// See the example of [`Symmetric`].
 #[derive(Clone, Copy, Debug)]

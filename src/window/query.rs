@@ -34,8 +34,8 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
 /// ## Peers' memory
 impl<W: World, S: State> Communicator<W, S> {
     /// The address here of `peer`'s part of a window, if its memory is mapped here; valid until the
-    /// window is closed. Nothing orders accesses through it: that takes signals or barriers. NCCL:
-    /// `ncclGetPeerDevicePointer`, 2.29.
+    /// window is closed; `None` with an older NCCL, too. Local. Nothing orders accesses through it:
+    /// that takes signals or barriers. NCCL: `ncclGetPeerDevicePointer`, 2.29.
     ///
     /// # Errors
     /// A window of another communicator; a rank out of range.
@@ -83,7 +83,8 @@ impl<W: World, S: State> Communicator<W, S> {
         Team { rank, size: self.size(), first: 0, stride: 1, zero }
     }
 
-    /// The ranks whose windows have addresses here: all of them on the host. NCCL: `ncclTeamLsa`.
+    /// The ranks whose windows have addresses here: all of them on the host, this one alone with an
+    /// NCCL that lacks the call. Local. NCCL: `ncclTeamLsa`.
     ///
     /// # Errors
     /// A poisoned communicator.
