@@ -13,6 +13,8 @@
 
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Condvar, Once};
 use std::time::{Duration, Instant};
 
@@ -91,7 +93,12 @@ impl Drop for Inside {
     }
 }
 
+/// The process that communicates. A child made by `fork` has none of its threads, and leaves its
+/// ranks alone.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
 fn register() {
+    OWNER.store(process::id(), Relaxed);
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: the function lives as long as the process, takes these arguments and does not unwind.
     let failed = unsafe { on_exit(at_exit, std::ptr::null_mut()) } != 0;
@@ -129,6 +136,9 @@ extern "C" fn at_exit() {
 
 /// Waits for work in progress to end, and returns whether it did.
 fn settle() -> bool {
+    if OWNER.load(Relaxed) != process::id() {
+        return true;
+    }
     if until(BY_ITSELF, || is_over(false)) {
         STATE.lock().ending = true;
     }
