@@ -148,7 +148,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// The closure's own error, or the first refusal of an operation that it recorded; the other
     /// ranks then get [`Error::CapturesDiffer`]. All ranks get that error if their recordings do
     /// not match. In both cases no rank has a graph, and the communicator is unharmed. A lost peer;
-    /// a passed deadline; an error of the device.
+    /// a passed deadline; an error of the device. These poison the communicator, as does a closure
+    /// that panics while a GPU captures it: the panic goes on, and the other ranks get its message.
     #[track_caller]
     pub fn capture(
         &mut self,
@@ -258,7 +259,7 @@ impl<W: World> Live<W> {
             steps.iter().try_for_each(|step| step.enqueue(comm, &streams[0]))
         };
         let captured = unwind::catch(|| Back::<W>::capture(&[comm], 1, enqueue));
-        out_of_step(core, captured, site)
+        all_captured(&[core], captured, site)
     }
 }
 
@@ -288,32 +289,25 @@ pub(crate) fn all_ready<B: Backend, T>(
     own.and_then(|own| agreed.map(|_| own))
 }
 
-/// Returns this rank's captured graph if all ranks have one. Otherwise the ranks have captured
-/// different parts of it, so the communicator is aborted.
-pub(crate) fn out_of_step<B: Backend>(
-    core: &Core<B>,
+/// Returns this rank's captured graph once all ranks have one. A rank that fails or panics has
+/// captured only a part of it, so all of its communicators are poisoned, before it waits for a
+/// rank: the others may be inside NCCL, whose first operations connect to this one.
+pub(crate) fn all_captured<B: Backend>(
+    cores: &[&Core<B>],
     captured: Result<Result<B::Graph>, unwind::Panic>,
     site: Site,
 ) -> Result<B::Graph> {
-    let fail = |rank: usize, why: &str| {
-        let (why, by) = (format!("a graph could not be captured: {why}"), core.own().beside(rank));
-        let error = Error::from(Abort { why, by, at: site });
-        core.health.fail(error.clone());
-        error
-    };
-    let why = match &captured {
-        Ok(Ok(_)) => None,
-        Ok(Err(error)) => Some(error.to_string()),
-        Err(panic) => Some(format!("a closure in it panicked: {}", panic.message())),
-    };
-    let all = core.gather(&why, OPERATION, site);
-    if let Some(why) = &why {
-        fail(core.rank.index(), why);
-    }
-    let graph = captured.unwrap_or_else(|panic| panic.resume())?;
-    let mut failed = all?.into_iter().enumerate();
-    match failed.find_map(|(rank, why)| Some((rank, why?))) {
-        Some((rank, why)) => Err(fail(rank, &why)),
-        None => Ok(graph),
-    }
+    let captured = captured.unwrap_or_else(|panic| {
+        let message = panic.message();
+        let why = format!("a graph could not be captured: a closure in it panicked: {message}");
+        for core in cores {
+            let (why, by) = (why.clone(), core.own());
+            core.health.fail(Abort { why, by, at: site }.into());
+        }
+        panic.resume()
+    });
+    // The backend has poisoned the communicators if this is an error.
+    let graph = captured?;
+    cores[0].barrier(OPERATION, site)?;
+    Ok(graph)
 }

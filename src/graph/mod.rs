@@ -18,7 +18,7 @@ mod work;
 pub use capture::{Capture, NeverInACapture};
 
 pub(crate) use agree::CaptureSummary;
-pub(crate) use capture::{all_ready, out_of_step};
+pub(crate) use capture::{all_captured, all_ready};
 pub(crate) use recording::{Leases, Recording};
 pub(crate) use registry::GraphRegistry;
 

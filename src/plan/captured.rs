@@ -18,7 +18,7 @@ use super::run::{Stop, fill};
 use crate::backend::{Graphs, Streams, WindowId};
 use crate::communicator::Core;
 use crate::error::{CaptureFault, Error, NotCapturable};
-use crate::graph::{CaptureSummary, Held, Leases, all_ready, out_of_step};
+use crate::graph::{CaptureSummary, Held, Leases, all_captured, all_ready};
 use crate::memory::Lessee;
 use crate::stream::{Capturable, Capturing};
 use crate::{Result, Stream, World, unwind};
@@ -87,7 +87,7 @@ impl<'a, W: World> Run<'a, W> {
     }
 
     fn capture(&mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<Captured<W>> {
-        let (core, cores) = (self.on.core, self.cores());
+        let cores = self.cores();
         let leases = self.agreed()?;
         let comms = cores.iter().map(|core| core.comm()).collect::<Result<Vec<_>>>()?;
         self.moving.events.fill(None);
@@ -114,7 +114,7 @@ impl<'a, W: World> Run<'a, W> {
             unwind::catch(|| Back::<W>::capture(&comms, streams, enqueue))
         };
         self.moving.events.fill(None);
-        let graph = out_of_step(core, captured, self.site)?;
+        let graph = all_captured(&cores, captured, self.site)?;
         let mut names: Vec<_> =
             self.table.places().iter().filter_map(|place| place.window).collect();
         if self.fixed.steps.iter().any(|step| matches!(step.work, Prepared::Compute(_))) {

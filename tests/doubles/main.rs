@@ -64,6 +64,8 @@ mod ordered;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ours;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod out_of_step;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod queries;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod raw;
