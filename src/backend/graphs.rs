@@ -84,7 +84,8 @@ pub unsafe trait Graphs: Operations {
     /// Enqueues a graph; the host does not wait.
     ///
     /// # Errors
-    /// The device reports an error.
+    /// The device reports an error. The communicators are then poisoned, because other ranks may
+    /// have launched the graph.
     ///
     /// # Safety
     /// The communicators are those that it was captured on. Its memory stays alive until the launch

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::comm::Comm;
 use super::exact;
 use super::family::Family;
-use super::issue::{call, count, possible};
+use super::issue::{call, count, poison_all, possible};
 use super::recorder::{Leg, Recorder};
 use super::values::Operator;
 use crate::Result;
 use crate::backend::{Allocation, Graphs, Op, RankOps, Refusal};
 use crate::cuda::{CudaBackend, CudaGraph, CudaStream};
-use crate::error::{Call, Error};
+use crate::error::Call;
 
 /// The calls of each launch of a graph, which the comparison of the ranks' calls needs.
 #[derive(Default)]
@@ -155,11 +155,8 @@ unsafe impl Graphs for CudaBackend {
         enqueue: impl FnOnce(&[Arc<CudaStream>]) -> Result<()>,
     ) -> Result<CudaGraph> {
         // NCCL may have counted calls that the other ranks have not.
-        let poison = |error: Error| {
-            comms[1..].iter().for_each(|comm| drop(comm.poison(error.clone())));
-            comms[0].poison(error)
-        };
-        CudaGraph::capture(comms[0].gpu, streams, enqueue).map_err(poison)
+        CudaGraph::capture(comms[0].gpu, streams, enqueue)
+            .map_err(|error| poison_all(comms.iter().copied(), error))
     }
 
     unsafe fn launch_graph(
@@ -167,24 +164,25 @@ unsafe impl Graphs for CudaBackend {
         stream: &Arc<CudaStream>,
         graph: &CudaGraph,
     ) -> Result<()> {
-        let calls = &graph.calls.entries;
-        if calls.iter().any(|entry| entry.what.is_one_sided()) {
-            comms[0].one_after_the_other(stream)?;
-        }
-        comms.iter().for_each(|comm| comm.note(stream));
-        let mut resources = comms.iter().filter_map(|comm| comm.kernel_resources.get());
-        let ordered = resources.try_for_each(|one| one.order(stream));
-        let ordered =
-            ordered.and_then(|()| comms.iter().try_for_each(|comm| comm.scratch.order(stream)));
-        ordered.map_err(|error| comms[0].poison(error))?;
-        calls.iter().for_each(Entry::count);
-        // As outside of graphs: a peer that ended before it could see the waits has poisoned the
-        // communicator.
-        if calls.iter().any(|entry| matches!(entry.what, What::Call(_, Refusal::Wait(..), _))) {
-            comms[0].health.check()?;
-        }
-        // SAFETY: the caller's promise.
-        let launched = comms[0].inside(|| unsafe { graph.launch(stream) });
-        launched.map_err(|error| comms[0].poison(error))
+        let launch = || {
+            let calls = &graph.calls.entries;
+            if calls.iter().any(|entry| entry.what.is_one_sided()) {
+                comms[0].one_after_the_other(stream)?;
+            }
+            comms.iter().for_each(|comm| comm.note(stream));
+            let mut resources = comms.iter().filter_map(|comm| comm.kernel_resources.get());
+            resources.try_for_each(|one| one.order(stream))?;
+            comms.iter().try_for_each(|comm| comm.scratch.order(stream))?;
+            calls.iter().for_each(Entry::count);
+            // As outside of graphs: a peer that ended before it could see the waits has poisoned
+            // the communicator.
+            if calls.iter().any(|entry| matches!(entry.what, What::Call(_, Refusal::Wait(..), _))) {
+                comms[0].health.check()?;
+            }
+            // SAFETY: the caller's promise.
+            comms[0].inside(|| unsafe { graph.launch(stream) })
+        };
+        // The other ranks launch it, so their kernels would wait for this rank on each of them.
+        launch().map_err(|error| poison_all(comms.iter().copied(), error))
     }
 }

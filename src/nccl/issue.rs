@@ -192,7 +192,7 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     for RankOps { comm, .. } in parts {
         comm.recorder.cross();
     }
-    outcome.map_err(|error| poison_all(parts, error))
+    outcome.map_err(|error| poison_all(parts.iter().map(|part| part.comm), error))
 }
 
 /// Records a call for the comparison with the other ranks' calls. For a collective, `how` says
@@ -216,12 +216,12 @@ pub(super) fn count(
     }
 }
 
-/// Poisons every communicator of a group. One failure drops the whole group, and all of its
-/// communicators have recorded it, so none is in step with its other ranks. Returns the first
+/// Poisons every communicator of a group or a graph. One failure drops all of it, and all of its
+/// communicators may have recorded it, so none is in step with its other ranks. Returns the first
 /// cause.
 #[cold]
-pub(super) fn poison_all(parts: &[RankOps<'_, '_, CudaBackend>], error: Error) -> Error {
-    let causes: Vec<_> = parts.iter().map(|part| part.comm.poison(error.clone())).collect();
+pub(super) fn poison_all<'c>(comms: impl IntoIterator<Item = &'c Comm>, error: Error) -> Error {
+    let causes: Vec<_> = comms.into_iter().map(|comm| comm.poison(error.clone())).collect();
     causes.into_iter().next().unwrap_or(error)
 }
 

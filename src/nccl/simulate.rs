@@ -52,7 +52,7 @@ pub(super) fn simulate(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<Duratio
         started => nccl.check("ncclGroupStart", Some(call), started),
     };
     cross();
-    outcome.map_err(|error| poison_all(parts, error))?;
+    outcome.map_err(|error| poison_all(parts.iter().map(|part| part.comm), error))?;
     // -1 if NCCL has no estimate.
     Duration::try_from_secs_f32(info.estimatedTime / 1e6).map_err(|_| {
         Unsupported::error(WHAT, "an algorithm whose time NCCL knows", "it gave no time")

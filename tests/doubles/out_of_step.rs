@@ -2,16 +2,18 @@
 //! freed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use nccl_sys::Function::ncclAllReduce;
+use fake_cuda::Code;
+use nccl_sys::Function::{ncclAllReduce, ncclCommAbort, ncclCommDestroy};
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Call, Values};
 use typed_nccl::{Communicator, Cuda, Error, Result, Sum, World};
 
-use crate::common::{connect, says, until};
-use crate::scenario::{NEWEST, nccl, on};
+use crate::common::{clear, connect, count, says, until};
+use crate::scenario::{NEWEST, cuda, nccl, on};
 
 /// No test waits for it.
 const DEADLINE: u64 = 600_000;
@@ -122,5 +124,58 @@ fn a_step_that_panics_in_a_capture_is_told_on_the_plans_own_communicators() {
             Ok::<_, Error>(())
         })
         .map(drop)
+    });
+}
+
+/// Rank 1's part of the launch waits for rank 0. Its communicators end at once.
+#[test]
+fn a_launch_that_fails_is_told_on_the_plans_own_communicators() {
+    on(NEWEST, || {
+        nccl().set_rma(true);
+        let faults = [
+            // The launch itself; its order after an exact sum, and after a signal.
+            ("cuGraphLaunch", Code::OUT_OF_MEMORY, ""),
+            ("cuStreamWaitEvent", Code::OUT_OF_MEMORY, "sum"),
+            ("cuStreamWaitEvent", Code::OUT_OF_MEMORY, "signal"),
+        ];
+        for (function, code, before) in faults {
+            clear();
+            let together = Barrier::new(2);
+            Cuda::spmd(2, |place| {
+                let mut comm = connect(place, DEADLINE)?;
+                let own = comm.rank().index();
+                // Signals need one.
+                let _window = comm.window::<u8>(1)?;
+                let mut bound = plan::bind(&mut comm, row().plan(), &values())?;
+                let device = comm.device();
+                let (mut x, mut y) = (device.zeros::<f32>(4)?, device.zeros::<f32>(4)?);
+                bound.on(&comm).write("x", &mut x).run(&mut fills)?;
+                let other = device.stream()?;
+                match before {
+                    "sum" => comm.on(&other).all_reduce_in_place(&mut y, Sum.exact())?,
+                    "signal" => {
+                        comm.on(&other).signal(1 - own)?;
+                        comm.on(&other).wait_signal(1 - own)?;
+                    }
+                    _ => {}
+                }
+                comm.barrier()?;
+                if own == 1 {
+                    bound.on(&comm).write("x", &mut x).run(&mut fills)?;
+                    together.wait();
+                } else {
+                    together.wait();
+                    cuda().fail(function, code);
+                    let failed = bound.on(&comm).write("x", &mut x).run(&mut fills);
+                    assert_error!(failed, CudaFailed, "OUT_OF_MEMORY");
+                }
+                together.wait();
+                assert!(comm.health().is_err(), "{before}");
+                Ok::<_, Error>(())
+            })?;
+            until("all end", || nccl().live().communicators == 0);
+            assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (4, 0), "{before}");
+        }
+        Ok(())
     });
 }
