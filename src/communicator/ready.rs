@@ -60,7 +60,7 @@ pub struct On<'c, W: World, C = AsConfigured> {
 impl<W: World, S: State> Communicator<W, S> {
     /// Configures the collectives called through the returned value. All ranks must call them with
     /// the same configuration. No effect on the host. NCCL: `ncclCollConfig_t`, 2.31; with an older
-    /// one they are [`Error::Unsupported`].
+    /// one they are [`Error::Unsupported`](crate::Error::Unsupported).
     #[inline]
     pub fn with<'c>(&'c self, config: &'c CallConfig) -> On<'c, W, &'c CallConfig>
     where
