@@ -70,7 +70,7 @@ fn run(nccl: &Nccl, place: *mut c_void, comm: ncclComm_t, stream: *mut c_void) -
     let broadcast = unsafe { (nccl.broadcast)(place, place, 1, dtype, 0, comm, stream) };
     // SAFETY: the group was started on this thread.
     let ended = unsafe { (nccl.group_end)() };
-    // SAFETY: the communicator is alive, and this thread made the call.
+    // SAFETY: the communicator is alive, this thread made the call, and no other has it yet.
     let ended = unsafe { nccl.over(comm, ended) };
     nccl.check("ncclAllReduce", None, reduced)?;
     nccl.check("ncclBroadcast", None, broadcast)?;

@@ -1,6 +1,6 @@
 //! Setting up signals: with the first symmetric window, or when a communicator is made.
 
-use nccl_sys::{ncclComm_t, ncclCommProperties_t, ncclWaitSignalDesc_t};
+use nccl_sys::{ncclComm_t, ncclCommProperties_t, ncclResult_t, ncclWaitSignalDesc_t};
 use typed_nccl_plan::releases::WINDOWS_SET_UP_SIGNALS;
 
 use super::api::{Nccl, lacking};
@@ -16,7 +16,13 @@ pub(super) fn is_first_collective(nccl: &Nccl) -> bool {
 }
 
 /// Whether a communicator has one-sided operations.
-pub(super) fn supports_signals(nccl: &Nccl, comm: ncclComm_t) -> Result<bool> {
+///
+/// `over` returns a call's final result.
+pub(super) fn supports_signals(
+    nccl: &Nccl,
+    comm: ncclComm_t,
+    over: impl Fn(ncclResult_t) -> ncclResult_t,
+) -> Result<bool> {
     let (Ok(_), Ok(query)) = (nccl.api.ncclPutSignal(), nccl.api.ncclCommQueryProperties()) else {
         return Ok(false);
     };
@@ -26,18 +32,18 @@ pub(super) fn supports_signals(nccl: &Nccl, comm: ncclComm_t) -> Result<bool> {
     };
     // SAFETY: the communicator is alive; `properties` is complete and states its size.
     let result = unsafe { query(comm, &raw mut properties) };
-    // SAFETY: the communicator is alive, and this thread made the call.
-    let result = unsafe { nccl.over(comm, result) };
-    nccl.check("ncclCommQueryProperties", None, result)?;
+    nccl.check("ncclCommQueryProperties", None, over(result))?;
     Ok(properties.hostRmaSupport)
 }
 
-/// A rank's first one-sided call: it signals itself and waits for the signal.
+/// A rank's first one-sided call: it signals itself and waits for the signal. `over` returns a
+/// call's final result.
 pub(super) fn first_signal(
     nccl: &Nccl,
     gpu: &'static Gpu,
     comm: ncclComm_t,
     own: i32,
+    over: impl Fn(ncclResult_t) -> ncclResult_t,
 ) -> Result<()> {
     let missing = lacking("one-sided operations");
     let signal = nccl.api.ncclSignal().map_err(&missing)?;
@@ -45,15 +51,11 @@ pub(super) fn first_signal(
     gpu.now_with(|stream| {
         // SAFETY: communicator and stream are alive; the call names no memory.
         let signalled = unsafe { signal(own, 0, 0, 0, comm, stream) };
-        // SAFETY: the communicator is alive, and this thread made the call.
-        let signalled = unsafe { nccl.over(comm, signalled) };
-        nccl.check("ncclSignal", None, signalled)?;
+        nccl.check("ncclSignal", None, over(signalled))?;
         let mut description = ncclWaitSignalDesc_t { opCnt: 1, peer: own, sigIdx: 0, ctx: 0 };
         // SAFETY: the count is one, and NCCL copies the description.
         let waited = unsafe { wait(1, &raw mut description, comm, stream) };
-        // SAFETY: as above.
-        let waited = unsafe { nccl.over(comm, waited) };
-        nccl.check("ncclWaitSignal", None, waited)
+        nccl.check("ncclWaitSignal", None, over(waited))
     })
 }
 
@@ -61,8 +63,10 @@ pub(super) fn first_signal(
 /// call this. From 2.31 on NCCL does so by itself.
 pub(super) fn set_up_signals(nccl: &Nccl, gpu: &'static Gpu, handle: &Handle) -> Result<()> {
     let comm = handle.raw;
+    // SAFETY: the communicator is alive, this thread makes the calls, and no other has it yet.
+    let over = |result| unsafe { nccl.over(comm, result) };
     if is_first_collective(nccl) {
-        if !supports_signals(nccl, comm)? {
+        if !supports_signals(nccl, comm, over)? {
             return Ok(());
         }
         let rank_of =
@@ -72,7 +76,7 @@ pub(super) fn set_up_signals(nccl: &Nccl, gpu: &'static Gpu, handle: &Handle) ->
         let result = unsafe { rank_of(comm, &raw mut own) };
         nccl.check("ncclCommUserRank", None, result)?;
         gpu.bind()?;
-        return first_signal(nccl, gpu, comm, own);
+        return first_signal(nccl, gpu, comm, own, over);
     }
     match handle.is_lent {
         false => Ok(()),

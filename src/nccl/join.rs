@@ -8,7 +8,6 @@ use super::api::{Nccl, lacking};
 use super::comm::Comm;
 use super::config;
 use super::destroying::Tenant;
-use super::early::supports_signals;
 use super::exit;
 use super::family::{self, Family};
 use super::making::{Made, Making, Wanted};
@@ -78,7 +77,7 @@ impl Joining {
         let early = rest.join.config.has_signals();
         let comm = Comm::new(handle, rest, tenant);
         if early {
-            comm.one_sided.set(Some(supports_signals(comm.nccl, comm.handle)?));
+            comm.one_sided.set(Some(comm.supports_signals()?));
         }
         Ok(Some(comm))
     }

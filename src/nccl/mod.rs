@@ -32,6 +32,7 @@ mod lifecycle;
 mod making;
 mod one_sided;
 pub mod params;
+mod polling;
 mod properties;
 mod raw;
 mod reads;

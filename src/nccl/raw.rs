@@ -4,7 +4,6 @@
 //! of them fit. A failure before that does not end it.
 
 use std::ffi::c_int;
-use std::time::Duration;
 
 use nccl_sys::{ncclComm_t, ncclResult_t};
 
@@ -13,9 +12,6 @@ use super::comm::Comm;
 use super::making::Making;
 use crate::Result;
 use crate::backend::Says;
-
-/// How often a non-blocking communicator is polled.
-const EVERY: Duration = Duration::from_micros(20);
 
 /// Describes another library's communicator, and keeps it until the ranks join.
 ///
@@ -61,62 +57,6 @@ unsafe fn ask(nccl: &Nccl, raw: ncclComm_t) -> Result<Says> {
     let size = number("ncclCommCount", nccl.api.ncclCommCount().map_err(&missing)?)?;
     let device = number("ncclCommCuDevice", nccl.api.ncclCommCuDevice().map_err(&missing)?)?;
     Ok(Ok((rank, size, device)))
-}
-
-impl Nccl {
-    /// A call's final result. On a non-blocking communicator a call may return before it is
-    /// complete, and NCCL takes no other call until it is.
-    ///
-    /// # Safety
-    /// The communicator is alive, and this thread made the call.
-    #[inline]
-    pub(super) unsafe fn over(&self, comm: ncclComm_t, result: ncclResult_t) -> ncclResult_t {
-        match result {
-            // SAFETY: the caller's promise.
-            ncclResult_t::ncclInProgress => unsafe { self.settled(comm) },
-            result => result,
-        }
-    }
-
-    /// Waits until a communicator has completed its call, and returns the result. A revocation ends
-    /// the wait, as it would a blocking call.
-    ///
-    /// # Safety
-    /// As for [`over`](Self::over).
-    #[cold]
-    unsafe fn settled(&self, comm: ncclComm_t) -> ncclResult_t {
-        loop {
-            let mut state = ncclResult_t::ncclSuccess;
-            // SAFETY: the caller's promise; `state` is valid for a write.
-            let asked = unsafe { (self.async_error)(comm, &raw mut state) };
-            match asked {
-                ncclResult_t::ncclSuccess if state == ncclResult_t::ncclInProgress => {
-                    std::thread::sleep(EVERY);
-                }
-                ncclResult_t::ncclSuccess => return state,
-                failed => return failed,
-            }
-        }
-    }
-}
-
-impl Comm {
-    /// A call's final result: see [`Nccl::over`].
-    #[cold]
-    pub(super) fn over(&self, result: ncclResult_t) -> ncclResult_t {
-        // `ncclCommWindowRegister` reports success even if it is still in progress.
-        let result = match result {
-            ncclResult_t::ncclSuccess if self.is_adopted => ncclResult_t::ncclInProgress,
-            result => result,
-        };
-        // SAFETY: it is alive, and its rank's thread made the call.
-        unsafe { self.nccl.over(self.handle, result) }
-    }
-
-    /// Converts the result of a call with this communicator.
-    pub(super) fn check(&self, function: &'static str, result: ncclResult_t) -> Result<()> {
-        self.nccl.check(function, None, self.over(result))
-    }
 }
 
 /// NCCL's communicator, which stays ours.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclResult_t};
+use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t};
 
 use super::api::Nccl;
 use super::compare::Compared;
@@ -203,21 +203,6 @@ impl Shared {
     pub(super) fn desync(&self) -> Option<Error> {
         let mut compared = self.compared.lock();
         self.family.desync(self.rank, &mut compared)
-    }
-
-    pub(super) fn async_error(&self) -> Option<Error> {
-        // Otherwise another thread is polling or ending it.
-        let handle = self.handle.try_lock()?;
-        let comm = handle.as_ref()?.raw;
-        let mut state = ncclResult_t::ncclSuccess;
-        // SAFETY: the communicator is alive, as its end takes the handle out of the lock first.
-        // NCCL lets one thread poll while another enqueues.
-        let asked = unsafe { (self.nccl.async_error)(comm, &raw mut state) };
-        let result = if asked == ncclResult_t::ncclSuccess { state } else { asked };
-        match result {
-            ncclResult_t::ncclSuccess | ncclResult_t::ncclInProgress => None,
-            _ => Some(self.nccl.failed("ncclCommGetAsyncError", None, result)),
-        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! another lost frees the rest by a revocation. Windows and registered memory are unaffected: NCCL
 //! unmaps what it allocated for connections, and maps it again at the same addresses.
 
+use std::time::Duration;
+
 use nccl_sys::{NCCL_SUSPEND_MEM, ncclComm_t, ncclCommMemStat_t, ncclResult_t};
 
 use super::api::lacking;
@@ -61,13 +63,10 @@ impl Comm {
         let call = move || {
             gpu.bind()?;
             let inside = exit::enter(health.id()).ok_or_else(|| health.ended())?;
-            let result = shared.divides(|comm| {
-                let result = call(comm);
-                // SAFETY: its end waits for this, and this thread made the call.
-                unsafe { nccl.over(comm, result) }
-            });
+            let result = shared.divides(|comm| shared.over(call(comm), Duration::MAX)).flatten();
             drop(inside);
-            nccl.check(function, None, result.ok_or_else(|| health.ended())?).map_err(|error| {
+            let result = result.ok_or_else(|| health.ended());
+            result.and_then(|result| nccl.check(function, None, result)).map_err(|error| {
                 shared.family.hear_of_deaths(&health);
                 health.check().err().unwrap_or(error)
             })?;

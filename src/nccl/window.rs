@@ -266,12 +266,17 @@ impl Comm {
     /// Sets up one-sided operations if the communicator supports them, and returns whether it does.
     /// If a rank fails here, the others wait for it in vain.
     fn set_up_one_sided(&self) -> Result<bool> {
-        let supported =
-            self.config.slots().context > 0 && supports_signals(self.nccl, self.handle)?;
+        let supported = self.config.slots().context > 0 && self.supports_signals()?;
         if supported && is_first_collective(self.nccl) {
             let own = i32::try_from(self.shared.rank).unwrap_or(0);
-            self.inside(|| first_signal(self.nccl, self.gpu, self.handle, own))?;
+            let over = |result| self.over(result);
+            self.inside(|| first_signal(self.nccl, self.gpu, self.handle, own, over))?;
         }
         Ok(supported)
+    }
+
+    /// Whether it has one-sided operations.
+    pub(super) fn supports_signals(&self) -> Result<bool> {
+        supports_signals(self.nccl, self.handle, |result| self.over(result))
     }
 }

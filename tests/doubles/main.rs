@@ -66,6 +66,8 @@ mod ours;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod out_of_step;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod polls;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod queries;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod raw;

@@ -29,7 +29,7 @@ fn theirs(rank: i32, size: i32, id: ncclUniqueId) -> ncclComm_t {
     comm
 }
 
-fn id() -> ncclUniqueId {
+pub(crate) fn id() -> ncclUniqueId {
     let api = nccl().api().expect("the double loads");
     let (make, mut id) = (api.ncclGetUniqueId().expect("there"), ncclUniqueId::zeroed());
     // SAFETY: `id` is valid for a write.

@@ -4,6 +4,7 @@ use nccl_sys::{Function, ncclResult_t};
 
 use crate::call::Value;
 use crate::moves;
+use crate::polls::Poll;
 use crate::state::{Answer, State};
 
 /// Records a call, and answers as told or with the result of `act`.
@@ -14,9 +15,10 @@ pub(crate) fn answer(
     arguments: Vec<(&'static str, Value)>,
     act: impl FnOnce(&mut State) -> Answer,
 ) -> ncclResult_t {
+    let comm = comm_of(&arguments);
+    let _poll = Poll::begin(function, comm);
     before(function);
     let freed = stuck(function, &arguments);
-    let comm = comm_of(&arguments);
     let mut state = State::lock();
     state.record(function, arguments);
     if freed {

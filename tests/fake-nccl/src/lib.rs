@@ -35,6 +35,8 @@
 //! * If the driver is the double of CUDA, `ncclCommDestroy` waits until every stream of its device
 //!   is idle, whoever uses them. Meanwhile no event can be recorded there, and no memory set. So it
 //!   was measured on an H200 with NCCL 2.28.3.
+//! * Calls of a non-blocking communicator are in progress until it was polled a few times. Polling
+//!   it from two threads at once is misuse, as NCCL takes no lock there.
 //! * Structs with a `size` are read and written no further than that.
 //!
 //! Deliberately missing: ranks that meet. Every call returns at once, whatever the other ranks do,
@@ -77,6 +79,7 @@ mod file;
 mod freeing;
 mod moves;
 mod pointer;
+mod polls;
 mod registered;
 mod stamp;
 mod state;

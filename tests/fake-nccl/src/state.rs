@@ -98,6 +98,8 @@ pub(crate) struct State {
     /// Messages without the other side.
     pub(crate) pairs: Pairs,
     pub(crate) windows: BTreeMap<usize, Window>,
+    /// Calls that poll non-blocking communicators and have not returned.
+    pub(crate) polls: HashMap<usize, Vec<Function>>,
     /// Windows of non-blocking communicators: the communicator, and the handle to come.
     pub(crate) arriving: Vec<(usize, Place<ncclWindow_t>, usize)>,
     pub(crate) operators: BTreeMap<c_int, Operator>,
@@ -137,6 +139,7 @@ impl State {
             registrations: BTreeMap::new(),
             pairs: Pairs::new(),
             windows: BTreeMap::new(),
+            polls: HashMap::new(),
             arriving: Vec::new(),
             operators: BTreeMap::new(),
             allocations: BTreeMap::new(),

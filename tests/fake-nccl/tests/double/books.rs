@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::Mutex;
+use std::thread;
 
 use fake_nccl::Live;
 use nccl_sys::*;
@@ -90,6 +91,35 @@ fn one_that_does_not_block_is_waited_for() {
     settle();
     assert_eq!(call!(api, ncclCommDestroy(comm)), OK);
     assert_eq!(fake.misuse().len(), 1);
+}
+
+#[test]
+fn one_that_does_not_block_is_polled_by_one_thread_at_once() {
+    let (fake, api) = double("polled");
+    let mut config = ncclConfig_t::new();
+    for (blocking, misused) in [(1, 0), (0, 1)] {
+        config.blocking = blocking;
+        let (mut id, mut comm) = (ncclUniqueId::zeroed(), NCCL_COMM_NULL);
+        assert_eq!(call!(api, ncclGetUniqueId(&mut id)), OK);
+        let joined = call!(api, ncclCommInitRankConfig(&mut comm, 1, id, 0, &mut config));
+        assert_eq!(joined == OK, blocking == 1);
+        fake.set_stuck(Function::ncclCommGetAsyncError, true);
+        let comm = comm.expose_provenance();
+        let poll = || {
+            let (comm, mut state) = (ptr::with_exposed_provenance_mut(comm), OK);
+            call!(api, ncclCommGetAsyncError(comm, &mut state))
+        };
+        thread::scope(|scope| {
+            let polls = [scope.spawn(poll), scope.spawn(poll)];
+            while fake.misuse().len() < misused {
+                thread::yield_now();
+            }
+            fake.set_stuck(Function::ncclCommGetAsyncError, false);
+            assert_eq!(polls.map(|poll| poll.join().expect("no panic")), [OK, OK]);
+        });
+        assert_eq!(poll(), OK);
+        assert_eq!(fake.misuse().len(), misused);
+    }
 }
 
 #[test]
