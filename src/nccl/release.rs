@@ -5,14 +5,13 @@
 //! that others wait for. They already know that it is gone and do not use what it sent. Waiting
 //! ranks give it a moment before they abort.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nccl_sys::ncclResult_t;
 
 use super::comm::Comm;
 use super::exit;
-use crate::backend::Streams;
+use crate::backend::{Slot, Streams};
 use crate::cuda::{CudaBackend, CudaStream};
 
 /// The time limit: it takes a few writes.
@@ -39,10 +38,11 @@ impl Comm {
         let started = Instant::now();
         for (to, slot, count) in owed {
             for _ in 0..count {
-                if started.elapsed() > LIMIT {
+                let left = LIMIT.saturating_sub(started.elapsed());
+                if left.is_zero() {
                     return;
                 }
-                if self.raise(&stream, to, slot.index, slot.context).is_none() {
+                if self.raise(&stream, to, slot, left).is_none() {
                     return;
                 }
             }
@@ -53,13 +53,16 @@ impl Comm {
         }
     }
 
-    fn raise(&self, stream: &Arc<CudaStream>, to: usize, index: u32, context: u32) -> Option<()> {
+    /// Raises one signal. `None` if it fails, or is not complete within `limit`: NCCL takes no other
+    /// call before.
+    fn raise(&self, stream: &CudaStream, to: usize, slot: Slot, limit: Duration) -> Option<()> {
         let signal = self.nccl.api.ncclSignal().ok()?;
         let number = |n: u32| i32::try_from(n).ok();
-        let (to, index) = (i32::try_from(to).ok()?, number(index)?);
-        let context = number(context)?;
+        let to = i32::try_from(to).ok()?;
+        let (index, context) = (number(slot.index)?, number(slot.context)?);
         // SAFETY: communicator and stream are alive; the call names no memory.
         let result = unsafe { signal(to, index, context, 0, self.handle, stream.handle()) };
+        let result = self.shared.over(result, limit)?;
         (result == ncclResult_t::ncclSuccess).then_some(())
     }
 }

@@ -1,18 +1,19 @@
 //! Communicators of another library that are non-blocking: NCCL completes their calls later, and
 //! one thread at a time polls them.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Barrier, OnceLock};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use nccl_sys::Function::{
     ncclAllReduce, ncclCommAbort, ncclCommGetAsyncError, ncclCommRevoke, ncclCommSuspend,
+    ncclSignal,
 };
 use nccl_sys::{NCCL_COMM_NULL, ncclComm_t, ncclConfig_t, ncclResult_t, ncclUniqueId};
-use typed_nccl::{AnyDevice, Communicator, Cuda, Result, Seat, Sum, Work};
+use typed_nccl::{AnyDevice, Communicator, Cuda, Error, Result, Seat, Signals, Sum, Work};
 
-use crate::common::{count, handle, says, until};
+use crate::common::{calls, count, handle, says, until};
 use crate::raw::id;
 use crate::scenario::{NEWEST, cuda, nccl, on};
 
@@ -143,6 +144,64 @@ fn a_revocation_ends_the_polls() {
         until("it is revoked", || count(ncclCommRevoke) == 1);
         drop(comm);
         until("it is aborted", || count(ncclCommAbort) == 1);
+        Ok(())
+    });
+}
+
+/// Ranks 1 and 2 wait for two signals each, and rank 0 aborts instead. Returns the ranks that it
+/// signals. If it is `slow`, NCCL does not complete its first signal.
+fn signalled(slow: bool) -> Result<Vec<i128>> {
+    nccl().set_rma(true);
+    let (id, enqueued) = (id(), Barrier::new(3));
+    let rank = |seat: Seat| {
+        let raw = theirs(seat.rank().index() as i32, 3, id);
+        let mut comm = adopt(seat, raw)?;
+        let _window = comm.window::<f64>(4)?;
+        if comm.rank().index() == 0 {
+            enqueued.wait();
+            if slow {
+                nccl().set_async_error(raw, ncclResult_t::ncclInProgress);
+            }
+            comm.abort_because("it has seen enough");
+            return Ok(());
+        }
+        let stream = handle(comm.stream())?;
+        cuda().hold(stream);
+        let mut two = Signals::new();
+        two.expect(0_usize).expect(0_usize);
+        comm.wait_signals(&two)?;
+        enqueued.wait();
+        let error = comm.sync(comm.stream()).expect_err("the signals never come");
+        says(&error, &["it has seen enough"]);
+        until("rank 0 ends", || count(ncclCommAbort) > 0);
+        cuda().release(stream);
+        Ok::<_, Error>(())
+    };
+    thread::scope(|scope| {
+        let ranks: Vec<_> =
+            Seat::local(3).into_iter().map(|seat| scope.spawn(|| rank(seat))).collect();
+        ranks.into_iter().try_for_each(|rank| rank.join().expect("no panic"))
+    })?;
+    until("all end", || count(ncclCommAbort) == 3);
+    Ok(calls(ncclSignal).iter().map(|call| call.int("peer")).collect())
+}
+
+/// Each signal is in progress for a while, and NCCL takes the next one only then.
+#[test]
+fn whoever_aborts_raises_all_signals_that_it_owes() {
+    on(NEWEST, || {
+        let mut peers = signalled(false)?;
+        peers.sort_unstable();
+        assert_eq!(peers, [1, 1, 2, 2]);
+        Ok(())
+    });
+}
+
+/// The abort does not wait for a signal that NCCL never completes.
+#[test]
+fn a_signal_that_stays_in_progress_is_given_up() {
+    on(NEWEST, || {
+        assert_eq!(signalled(true)?.len(), 1);
         Ok(())
     });
 }
