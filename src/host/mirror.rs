@@ -181,8 +181,8 @@ impl fmt::Debug for HostBarrier<'_> {
 /// A window in a closure on the host: every rank's part, by its address. For a
 /// [`WindowSlice`](crate::WindowSlice), the same elements of every rank's part.
 ///
-/// As on a GPU, only barriers order the ranks' accesses. Concurrent accesses are never torn: each
-/// read and each write locks its elements.
+/// As on a GPU, only barriers order the ranks' accesses. Concurrent accesses of one process's ranks
+/// are never torn: each read and each write locks its elements.
 ///
 /// See the example of [`HostDevComm`].
 #[derive(Clone, Copy)]
@@ -283,8 +283,8 @@ impl<T: Element> HostPart<'_, T> {
         let _guard = self.take(touch);
         // SAFETY: the range lies within the part, whose bytes are all initialised.
         let from = unsafe { touch.block.at(touch.start) };
-        // SAFETY: as above; the guard keeps writers away, `to` is the caller's own, and every bit
-        // pattern is a `T`.
+        // SAFETY: as above; `to` is the caller's own, and every bit pattern is a `T`. The guard
+        // keeps writers away, except the puts and writes of other processes (decision 079).
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr().cast(), touch.bytes) };
     }
 
@@ -295,7 +295,8 @@ impl<T: Element> HostPart<'_, T> {
         let _guard = self.take(touch);
         // SAFETY: the range lies within the part.
         let to = unsafe { touch.block.at(touch.start) };
-        // SAFETY: as above; the guard keeps every other use away.
+        // SAFETY: as above. The guard keeps every other use away, except those of other processes
+        // (decision 079).
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr().cast(), to, touch.bytes) };
     }
 

@@ -82,7 +82,8 @@ unsafe impl Memory for HostBackend {
         hazards::copied(&touch, site, || {
             let _guard = touch.take(None);
             // SAFETY: the caller keeps the range inside the block and ordered writers away. The
-            // guard keeps peers away, and `to` is the caller's own memory.
+            // guard keeps peers away, except those in other processes (decision 079), and `to` is
+            // the caller's own memory.
             let from = unsafe { block.at(offset) };
             // SAFETY: as above.
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
@@ -100,7 +101,7 @@ unsafe impl Memory for HostBackend {
         hazards::copied(&touch, site, || {
             let _guard = touch.take(None);
             // SAFETY: the caller keeps the range inside the block, and every ordered use away; the
-            // guard keeps peers away.
+            // guard keeps peers away, except those in other processes (decision 079).
             let to = unsafe { block.at(offset) };
             // SAFETY: as above.
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
@@ -344,14 +345,17 @@ unsafe impl Launches for HostBackend {
 
     unsafe fn view<'v, T: Element>(block: &Block, offset: usize, len: usize) -> &'v [T] {
         // SAFETY: the caller keeps the range inside the block, aligned, alive and unwritten for
-        // 'v; every byte is initialised and every bit pattern is a `T`.
+        // 'v; every byte is initialised and every bit pattern is a `T`. One exception is accepted:
+        // in a program without order, a put of another process may change window memory meanwhile,
+        // as that process writes by its own mapping and locks (decision 079).
         let start = unsafe { block.at(offset) };
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(start.cast(), len) }
     }
 
     unsafe fn view_mut<'v, T: Element>(block: &Block, offset: usize, len: usize) -> &'v mut [T] {
-        // SAFETY: as in `view`, and the caller keeps every other use away for 'v.
+        // SAFETY: as in `view`, with its exception, and the caller keeps every other use away for
+        // 'v.
         let start = unsafe { block.at(offset) };
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }

@@ -283,6 +283,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// `target` is a place in *this rank's own* handle of a symmetric window: `ghost.at(offset)`,
     /// in elements.
     ///
+    /// Order it with the peer's uses of the target by signals. On the host, an unordered put of
+    /// another process may change the slice of a closure that is running, which no `&[T]` allows.
+    ///
     /// # Errors
     /// Refusals: [`Error::OutsideWindow`] on either side, a window or signal of another
     /// communicator, a rank out of range; a poisoned communicator.

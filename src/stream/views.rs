@@ -35,7 +35,8 @@ macro_rules! shown {
                 // bounds, and `held` keeps the memory. The launch's booking keeps writers away
                 // until the closure is over, and other readers from what it writes. Two operands of
                 // one launch cannot overlap if one is written: both loans live at the call. A
-                // buffer by value is never taken.
+                // buffer by value is never taken. On the host, window memory has an exception: an
+                // unordered put of another process may still change it (decision 079).
                 unsafe { held.$view::<$T>() }
             }
         }
