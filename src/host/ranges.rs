@@ -188,7 +188,7 @@ impl<'b> Touch<'b> {
     }
 
     /// Locks the range for a move; fails if a closure conflicts.
-    fn try_take(self) -> Result<Option<Guard<'b>>, InUse> {
+    pub(super) fn try_take(self) -> Result<Option<Guard<'b>>, InUse> {
         let Some(ranges) = self.ranges() else { return Ok(None) };
         let held = self.held(None);
         let (guard, met) = ranges.take(held, false)?;
@@ -232,6 +232,7 @@ impl<'b> Touch<'b> {
 }
 
 /// A closure holds the range.
+#[derive(Debug)]
 pub(super) struct InUse;
 
 /// Locks two ranges for a move, or none. Does not allocate.

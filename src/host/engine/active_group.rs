@@ -195,7 +195,7 @@ impl State {
                     active.phase = Phase::OneSided(at + 1);
                     let done = Done::Put { from: place, to: peer, slot, site };
                     match to.far() {
-                        Some(_) => self.put_far(place, peer, from, target, done),
+                        Some(_) => self.put_far(place, peer, from, target, done, out),
                         None => out.jobs.push(Job::new(done, Moves::Copy { from, to })),
                     }
                     return false;

@@ -11,6 +11,7 @@ mod past;
 mod reduce;
 mod split;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use batches::{Batch, Read};
@@ -81,6 +82,11 @@ impl Held {
         self.bytes
     }
 
+    /// Where it lies in its allocation.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.bytes
+    }
+
     /// The address of its first byte.
     pub(super) fn start(&self) -> *mut u8 {
         // SAFETY: the typed layer checked that spans lie inside their allocation.
@@ -93,17 +99,24 @@ impl Held {
         Some(far::Place { offset: place.offset + self.offset as u64, ..place })
     }
 
-    /// Appends a copy of its bytes. A peer's put may write them meanwhile, which mixes the two, so
-    /// no reference to them is made.
-    pub(super) fn append_to(&self, bytes: &mut Vec<u8>) {
+    /// Appends a copy of its bytes. Waits for copies that write them; fails if a closure does.
+    ///
+    /// A copy never takes the engine's lock while it holds a range, so this may be called under
+    /// that lock.
+    pub(super) fn append_to(&self, bytes: &mut Vec<u8>) -> Result<(), InUse> {
+        let _guard = self.whole(false).try_take()?;
         bytes.reserve(self.bytes);
         let end = bytes.spare_capacity_mut().as_mut_ptr();
         // SAFETY: the typed layer checked that spans lie inside their allocation.
         let start = unsafe { self.at(0) };
-        // SAFETY: as above; as many bytes were reserved, in memory of its own.
+        // SAFETY: as above; as many bytes were reserved, in memory of its own. Stream order keeps
+        // the owner's writes before or after. All other writers of this process are moves and
+        // closures that lock the range, and the guard orders those before or after. Puts of other
+        // processes are the exception of decision 079.
         unsafe { start.copy_to_nonoverlapping(end.cast(), self.bytes) };
         // SAFETY: they were written just now.
         unsafe { bytes.set_len(bytes.len() + self.bytes) };
+        Ok(())
     }
 
     /// The address of byte `offset` of the span.
@@ -257,5 +270,56 @@ impl Moves {
             1 => (start, from.bytes),
             _ => (start, COPY.min(from.bytes - start)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::super::block::Block;
+    use super::Held;
+    use crate::error::Site;
+
+    const BYTES: usize = 4096;
+
+    fn shared() -> Held {
+        let block = Block::zeroed(0, BYTES).expect("there is so much");
+        block.share(None);
+        Held::all(block, BYTES)
+    }
+
+    #[test]
+    fn memory_is_copied_before_or_after_a_move_that_writes_it() {
+        let held = shared();
+        let write_all = |value| {
+            let _guard = held.whole(true).try_take().expect("no closure holds it");
+            for at in 0..BYTES {
+                // SAFETY: the block has this many bytes.
+                let byte = unsafe { held.at(at) };
+                // SAFETY: as above; the guard keeps all other uses away.
+                unsafe { byte.write(value) };
+            }
+        };
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| (1..=200).for_each(write_all));
+            let mut bytes = Vec::new();
+            while !writer.is_finished() {
+                bytes.clear();
+                held.append_to(&mut bytes).expect("no closure holds it");
+                assert!(bytes.iter().all(|byte| *byte == bytes[0]), "torn");
+            }
+        });
+    }
+
+    #[test]
+    fn memory_that_a_closure_writes_is_not_copied() {
+        let (held, mut bytes) = (shared(), vec![7]);
+        let closure = held.whole(true).take(Some(Site::caller()));
+        assert!(held.append_to(&mut bytes).is_err());
+        assert_eq!(bytes, [7]);
+        drop(closure);
+        held.append_to(&mut bytes).expect("it is over");
+        assert_eq!(bytes.len(), 1 + BYTES);
     }
 }

@@ -197,6 +197,7 @@ impl State {
         from: Held,
         to: Target,
         done: Done,
+        out: &mut Out,
     ) {
         let Some(remote) = self.remote(place) else { return };
         let Some(link) = remote.link(peer) else { return };
@@ -204,7 +205,10 @@ impl State {
         remote.puts.insert(number, Putting { to: peer, done });
         let mut payload = Vec::new();
         if bytes <= EAGER {
-            from.append_to(&mut payload);
+            if from.append_to(&mut payload).is_err() {
+                let why = "a closure of this process writes what is put there";
+                return self.unreached(place.of(peer), why, out);
+            }
         } else {
             let at = from.start();
             let keep: Arc<dyn Any + Send + Sync> = Arc::new(from);

@@ -20,6 +20,7 @@ mod tests;
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,13 +33,13 @@ pub(super) use packet::Event;
 use packet::{Header, Named, Note};
 use steps::Moving;
 
-use super::active_group::{Booked, HostOp, Phase};
+use super::active_group::{Booked, Phase};
 use super::comm::{CommState, MemberId};
 use super::meeting::Which;
 use super::state::{Out, State};
 use super::stream::{Progress, StreamToken};
 use crate::backend::{Departure, Refusal, WindowId, Wire};
-use crate::error::{Error, Unsupported};
+use crate::error::{Error, Hazard, Unsupported};
 use crate::host::far::{Link, Spot};
 use crate::host::moves::Held;
 use crate::host::shared::{self, Address, Peer};
@@ -347,9 +348,14 @@ impl State {
         let size = comm.size();
         let Some(active) = comm.members[place.rank].active.as_mut() else { return };
         active.publish(size);
-        let mut payload = Vec::new();
-        let named = |op: &HostOp| (op.index, op.named(size, &mut payload));
-        let ops = active.ops.iter().map(named).collect();
+        let (mut payload, mut in_use) = (Vec::new(), None);
+        let ops = active.ops.iter();
+        let ops = ops.map(|op| (op.index, op.named(size, &mut payload, &mut in_use))).collect();
+        if let Some(held) = in_use {
+            let (rank, Range { start, end }) = (Rank::at(place.rank), held.range());
+            let unordered = Hazard { rank, start, end, no_order: None };
+            active.refused.get_or_insert_with(|| unordered.into());
+        }
         let refused = active.refused.as_ref().map(ToString::to_string);
         comm.makes_call(place.rank);
         comm.say(place.rank, &Event::Group { ops, refused }, &payload);

@@ -11,6 +11,7 @@ use crate::backend::form;
 use crate::backend::{Departure, Refusal, Target, WindowId};
 use crate::error::{Call, Operation};
 use crate::host::Scale;
+use crate::host::block::InUse;
 use crate::host::far::Spot;
 use crate::host::moves::Held;
 use crate::host::shared::Address;
@@ -133,11 +134,17 @@ pub(super) fn is_eager(call: &Call, size: usize) -> bool {
 }
 
 impl HostOp {
-    /// The operation as peers know it; what they read of small parts is added to `payload`.
-    pub(super) fn named(&self, size: usize, payload: &mut Vec<u8>) -> NamedOp {
+    /// The operation as peers know it; what they read of small parts is added to `payload`. If a
+    /// closure holds such a part, it cannot be read: it is returned in `in_use`.
+    pub(super) fn named<'o>(
+        &'o self,
+        size: usize,
+        payload: &mut Vec<u8>,
+        in_use: &mut Option<&'o Held>,
+    ) -> NamedOp {
         let call = self.op.call();
         let is_eager = is_eager(&call, size);
-        let name = |held: &Option<Held>, is_written: bool| {
+        let name = |held: &'o Option<Held>, is_written: bool| {
             let Some(held) = held else { return Named::Hidden };
             let is_read = match call.operation {
                 // Only the receiver moves a transfer, and only the sender a put.
@@ -147,10 +154,13 @@ impl HostOp {
             };
             match held.shared_at() {
                 Some(offset) if !is_eager => Named::Shared { offset, bytes: held.bytes() as u64 },
-                _ if is_read => {
-                    held.append_to(payload);
-                    Named::Follows(held.bytes() as u64)
-                }
+                _ if is_read => match held.append_to(payload) {
+                    Ok(()) => Named::Follows(held.bytes() as u64),
+                    Err(InUse) => {
+                        *in_use = Some(held);
+                        Named::Hidden
+                    }
+                },
                 _ => Named::Hidden,
             }
         };

@@ -6,19 +6,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::super::active_group::{Booked, HostOp};
 use super::super::comm::Member;
 use super::super::state::State;
+use super::super::stream::{self, Task};
 use super::super::{ENGINE, Here};
 use super::packet::{Event, Header};
 use super::{Ear, Place, Reach};
-use crate::Rank;
-use crate::backend::{Join, Listener, Wire};
+use crate::backend::form::Collective;
+use crate::backend::{Join, Listener, WindowId, Wire};
 use crate::communicator::{CommConfig, Health};
+use crate::error::{Call, CollectiveName, Site};
 use crate::health::Limits;
+use crate::host::block::Block;
+use crate::host::moves::Held;
 use crate::host::shared::stand_in::{StandIn, take_turn};
 use crate::host::shared::{self, Peer};
+use crate::{DType, Rank};
 
 const WITHIN: Duration = Duration::from_secs(5);
+
+const WINDOW: WindowId = 3;
 
 /// A control plane that says nothing.
 struct Silent;
@@ -68,17 +76,30 @@ impl Joined {
         is_silent.expect("it is there") && self.health.fault().is_some()
     }
 
-    /// The ranks of which a process has heard that they died, before anything else.
-    fn told_dead(&self, process: &mut StandIn) -> Vec<u32> {
+    /// Registers this rank's part of the window.
+    fn registers(&self, bytes: usize) -> Held {
+        let part = Held::all(Block::zeroed(0, bytes).expect("there is so much"), bytes);
+        let place = self.member.place();
+        ENGINE.change(Here::Nothing, |state, _| state.register(place, WINDOW, part.clone()));
+        part
+    }
+
+    /// What a process has heard of this communicator.
+    fn told(&self, process: &mut StandIn) -> Vec<Event> {
         let event = |bytes: &Vec<u8>| {
             let (header, event) = postcard::from_bytes::<(Header, Event)>(bytes).expect("an event");
             (header.comm == self.member.place().id).then_some(event)
         };
+        process.heard().iter().filter_map(event).collect()
+    }
+
+    /// The ranks of which a process has heard that they died, before anything else.
+    fn told_dead(&self, process: &mut StandIn) -> Vec<u32> {
         let dead = |event| match event {
             Event::Gone { rank, died: true, .. } => Some(rank),
             _ => None,
         };
-        process.heard().iter().filter_map(event).map_while(dead).collect()
+        self.told(process).into_iter().map_while(dead).collect()
     }
 }
 
@@ -166,4 +187,36 @@ fn a_process_that_is_forgotten_while_a_rank_connects_to_it_is_asked_again() {
     shared::forget(forgotten.id());
     let comm = Joined::new().with(1, &forgotten, peer);
     assert_eq!(ENGINE.addresses(comm.member.place()), [(1, forgotten.address())]);
+}
+
+#[test]
+fn a_group_that_sends_what_a_closure_writes_is_refused() {
+    let _turn = take_turn();
+    let mut process = StandIn::new();
+    let peer = process.connect();
+    let comm = Joined::new().with(1, &process, peer);
+    let (place, window) = (comm.member.place(), comm.registers(64));
+    let all_gather = || {
+        let (name, recv) = (CollectiveName::AllGather, Block::zeroed(0, 48).expect("little"));
+        let call = Call::new(name, DType::U8, 16, Site::caller());
+        let (send, recv) = (window.part(32, 16), Held::all(recv, 48));
+        let (send, recv) = (Some(send), Some(Some(recv)));
+        let op = Collective { name, call, reduction: None, send, recv, config: None };
+        HostOp { index: 0, op: Booked::Collective(op), private: None }
+    };
+    let closure = window.whole(true).take(Some(Site::caller()));
+    let stream = ENGINE.open_stream();
+    ENGINE.change(Here::Nothing, |state, _| {
+        let ops = vec![all_gather()];
+        let time = stream::now();
+        state.push(&stream, Task::Group { place, unit: 0, ops, refused: None, time });
+    });
+    let told = comm.told(&mut process);
+    let refused = told.iter().find_map(|event| match event {
+        Event::Group { refused, .. } => Some(refused.clone().unwrap_or_default()),
+        _ => None,
+    });
+    let why = refused.expect("the group has begun");
+    assert!(why.contains("bytes 32..48 of a window of rank 0"), "{why}");
+    drop(closure);
 }
