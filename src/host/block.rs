@@ -14,8 +14,9 @@ use crate::Result;
 use crate::communicator::Health;
 use crate::error::{Error, NoMemory};
 
-/// Alignment of every block: two cache lines, which suits vector units.
-const ALIGN: usize = 128;
+/// Alignment of every block, and enough for every element: two cache lines, which suits vector
+/// units.
+pub(super) const ALIGN: usize = 128;
 
 /// The alignment of the system's large pages, and the size from which a block uses them. Larger
 /// pages need fewer page faults and TLB entries.

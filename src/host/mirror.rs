@@ -7,16 +7,15 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::HostBackend;
 use super::block::Touch;
 use super::engine::{Brings, ENGINE, MemberId, announce};
+use super::moves::Held;
 use crate::backend::{DeviceShared, WindowId};
 use crate::compute::{HeldWindow, Reach, Views};
 use crate::error::{BadRange, Error, NoSuchRank, Site};
-use crate::memory::Allocation;
 use crate::{AsRank, Element, Rank, element};
 
 /// How long a closure sleeps while another one holds the memory.
@@ -50,24 +49,29 @@ impl Mirror {
     }
 
     /// Every rank's part of a window; `None` if it is not registered.
-    pub(crate) fn parts(&self, window: WindowId) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
+    pub(super) fn parts(&self, window: WindowId) -> Option<Vec<Held>> {
         ENGINE.parts(self.place, window)
     }
 }
 
 /// Every rank's part of a window.
 pub struct PeerParts {
-    parts: Vec<Arc<Allocation<HostBackend>>>,
+    parts: Vec<Held>,
+    /// How many elements each rank said when all agreed.
     lens: Vec<usize>,
 }
 
 impl PeerParts {
-    pub(super) fn new(
-        parts: Vec<Arc<Allocation<HostBackend>>>,
-        lens: &dyn Fn(usize) -> usize,
-    ) -> Self {
+    pub(super) fn new(parts: Vec<Held>, lens: &dyn Fn(usize) -> usize) -> Self {
         let lens = (0..parts.len()).map(lens).collect();
         Self { parts, lens }
+    }
+
+    /// A rank's part, and how many elements of it there are: a process may say later that it has
+    /// fewer than were agreed.
+    pub(super) fn part<T: Element>(&self, rank: usize) -> Option<(&Held, usize)> {
+        let (part, agreed) = self.parts.get(rank).zip(self.lens.get(rank))?;
+        Some((part, (*agreed).min(part.bytes() / size_of::<T>())))
     }
 }
 
@@ -188,8 +192,7 @@ impl fmt::Debug for HostBarrier<'_> {
 #[derive(Clone, Copy)]
 pub struct HostWindow<'v, T> {
     shared: &'v DeviceShared<HostBackend>,
-    parts: &'v [Arc<Allocation<HostBackend>>],
-    lens: &'v [usize],
+    parts: &'v PeerParts,
     /// Where each rank's part begins, and its maximum length.
     start: usize,
     most: usize,
@@ -197,9 +200,8 @@ pub struct HostWindow<'v, T> {
 }
 
 impl<'v, T: Element> HostWindow<'v, T> {
-    pub(crate) fn new(shared: &'v DeviceShared<HostBackend>, peers: &'v PeerParts) -> Self {
-        let PeerParts { parts, lens } = peers;
-        Self { shared, parts, lens, start: 0, most: usize::MAX, elements: PhantomData }
+    pub(crate) fn new(shared: &'v DeviceShared<HostBackend>, parts: &'v PeerParts) -> Self {
+        Self { shared, parts, start: 0, most: usize::MAX, elements: PhantomData }
     }
 
     /// The next argument of a kernel's body.
@@ -221,8 +223,8 @@ impl<'v, T: Element> HostWindow<'v, T> {
     /// communicator ends the closure with [`Error::NoSuchRank`].
     #[track_caller]
     pub fn peer(&self, rank: impl AsRank) -> HostPart<'v, T> {
-        let (asked, size) = (rank.index(), self.parts.len());
-        let (Some(part), Some(len)) = (self.parts.get(asked), self.lens.get(asked)) else {
+        let (asked, size) = (rank.index(), self.parts.parts.len());
+        let Some((part, len)) = self.parts.part::<T>(asked) else {
             let (operation, site, collective) = ("peer", Site::caller(), false);
             end(Error::from(NoSuchRank { operation, asked, size, site, collective }));
         };
@@ -249,7 +251,7 @@ impl<'v, T: Element> HostWindow<'v, T> {
 
 impl<T> fmt::Debug for HostWindow<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HostWindow of {} ranks", self.parts.len())
+        write!(f, "HostWindow of {} ranks", self.parts.parts.len())
     }
 }
 
@@ -259,7 +261,7 @@ impl<T> fmt::Debug for HostWindow<'_, T> {
 #[derive(Clone, Copy)]
 pub struct HostPart<'v, T> {
     shared: &'v DeviceShared<HostBackend>,
-    part: &'v Arc<Allocation<HostBackend>>,
+    part: &'v Held,
     start: usize,
     len: usize,
     elements: PhantomData<fn() -> T>,
@@ -331,7 +333,7 @@ impl<T: Element> HostPart<'_, T> {
         }
         let size = size_of::<T>();
         let (start, bytes) = ((self.start + start) * size, (last - start) * size);
-        Touch { block: self.part.block(), start, bytes, write }
+        self.part.touch(start, bytes, write)
     }
 
     /// Waits until nothing else holds the range. A closure that holds it may wait for this one;

@@ -24,8 +24,8 @@ use super::stream::{Current, Progress, StreamState, Task};
 use super::{Engine, Here};
 use crate::backend::WindowId;
 use crate::error::{Error, Site};
-use crate::host::{HostBackend, shared};
-use crate::memory::Allocation;
+use crate::host::moves::Held;
+use crate::host::shared;
 use crate::quiet;
 use crate::{Rank, Result};
 
@@ -156,11 +156,7 @@ impl Engine {
     }
 
     /// Every rank's part of a window.
-    pub(in crate::host) fn parts(
-        &self,
-        place: MemberId,
-        window: WindowId,
-    ) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
+    pub(in crate::host) fn parts(&self, place: MemberId, window: WindowId) -> Option<Vec<Held>> {
         // Other processes have said where their parts are before all ranks had registered them.
         self.hear(Here::Nothing);
         let mut state = self.lock();

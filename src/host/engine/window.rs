@@ -35,8 +35,8 @@ impl Window {
     }
 
     /// Every rank's part.
-    pub(super) fn all(&self) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
-        self.parts.iter().map(|part| Some(part.as_ref()?.allocation().clone())).collect()
+    pub(super) fn all(&self) -> Option<Vec<Held>> {
+        self.parts.iter().cloned().collect()
     }
 
     /// The communicator broke: peers in other processes may have puts under way.

@@ -68,10 +68,6 @@ impl Held {
         fits.then(|| Self::new(self.allocation.clone(), self.offset + offset, bytes))
     }
 
-    pub(super) fn allocation(&self) -> &Arc<Allocation<HostBackend>> {
-        &self.allocation
-    }
-
     /// Its bytes, to be read by a peer: where they lie in the memory that other processes map, if
     /// they do.
     pub(super) fn shared_at(&self) -> Option<u64> {

@@ -14,7 +14,7 @@ use super::{Place, Reach, Remote, TICK};
 use crate::backend::{Departure, Refusal};
 use crate::error::{Call, Error, Operation};
 use crate::host::Scale;
-use crate::host::block::Block;
+use crate::host::block::{self, Block};
 use crate::host::moves::Held;
 use crate::host::{far, shared};
 
@@ -181,6 +181,9 @@ impl State {
             }
             Event::Window(id, named) => {
                 let Named::Shared { offset, bytes } = named else { return Err(Nonsense) };
+                // Elements of any type may be read there.
+                let is_aligned = offset.is_multiple_of(block::ALIGN as u64);
+                (bytes == 0 || is_aligned).then_some(()).ok_or(Nonsense)?;
                 let from = comm.source(place.rank).ok_or(Nonsense)?;
                 let held = from.held(offset, bytes, false)?;
                 self.register(place, id, held);

@@ -11,7 +11,7 @@ use super::super::comm::Member;
 use super::super::state::State;
 use super::super::stream::{self, Task};
 use super::super::{ENGINE, Here};
-use super::packet::{Event, Header};
+use super::packet::{Event, Header, Named};
 use super::{Ear, Place, Reach};
 use crate::backend::form::Collective;
 use crate::backend::{Join, Listener, WindowId, Wire};
@@ -19,6 +19,7 @@ use crate::communicator::{CommConfig, Health};
 use crate::error::{Call, CollectiveName, Site};
 use crate::health::Limits;
 use crate::host::block::Block;
+use crate::host::mirror::PeerParts;
 use crate::host::moves::Held;
 use crate::host::shared::stand_in::{StandIn, take_turn};
 use crate::host::shared::{self, Peer};
@@ -27,6 +28,9 @@ use crate::{DType, Rank};
 const WITHIN: Duration = Duration::from_secs(5);
 
 const WINDOW: WindowId = 3;
+
+/// Where a peer's memory is, in its process.
+const PLACE: u64 = 4 << 20;
 
 /// A control plane that says nothing.
 struct Silent;
@@ -74,6 +78,14 @@ impl Joined {
     fn has_lost(&self, rank: usize) -> bool {
         let is_silent = ENGINE.with_remote(self.member.place(), |remote| remote.is_silent(rank));
         is_silent.expect("it is there") && self.health.fault().is_some()
+    }
+
+    /// Has a rank say where its part of a window is, in its process.
+    fn hears_of_window(&self, rank: u32, process: &mut StandIn, offset: u64, bytes: u64) {
+        let header = Header { tick: 1, comm: self.member.place().id, rank, causes: Vec::new() };
+        let event = Event::Window(WINDOW, Named::Shared { offset, bytes });
+        process.says(&postcard::to_stdvec(&(header, event)).expect("it can be written"));
+        ENGINE.change(Here::Nothing, State::hear);
     }
 
     /// Registers this rank's part of the window.
@@ -187,6 +199,36 @@ fn a_process_that_is_forgotten_while_a_rank_connects_to_it_is_asked_again() {
     shared::forget(forgotten.id());
     let comm = Joined::new().with(1, &forgotten, peer);
     assert_eq!(ENGINE.addresses(comm.member.place()), [(1, forgotten.address())]);
+}
+
+#[test]
+fn a_window_begins_where_elements_can() {
+    let _turn = take_turn();
+    let mut process = StandIn::new();
+    let peer = process.connect();
+    let comm = Joined::new().with(1, &process, peer);
+    comm.hears_of_window(1, &mut process, PLACE, 64);
+    comm.hears_of_window(1, &mut process, 1, 0);
+    assert!(comm.health.fault().is_none());
+    comm.hears_of_window(1, &mut process, PLACE + 4, 64);
+    let fault = comm.health.fault().map(|fault| fault.to_string()).unwrap_or_default();
+    assert!(fault.contains("its process sent what cannot be"), "{fault}");
+}
+
+#[test]
+fn a_window_has_no_more_elements_than_its_process_says() {
+    let _turn = take_turn();
+    let [mut short, mut empty] = [(); 2].map(|()| StandIn::new());
+    let (peer, other) = (short.connect(), empty.connect());
+    let comm = Joined::new().with(1, &short, peer).with(2, &empty, other);
+    comm.registers(64);
+    comm.hears_of_window(1, &mut short, PLACE, 8);
+    comm.hears_of_window(2, &mut empty, 0, 0);
+    let parts = ENGINE.parts(comm.member.place(), WINDOW).expect("all have said theirs");
+    // All agreed on ten.
+    let parts = PeerParts::new(parts, &|_| 10);
+    let lens = [0, 1, 2, 3].map(|rank| parts.part::<f32>(rank).map(|(_, len)| len));
+    assert_eq!(lens, [Some(10), Some(2), Some(0), None]);
 }
 
 #[test]
