@@ -6,7 +6,8 @@ use std::time::Duration;
 use std::{env, panic, thread};
 
 use typed_nccl::{
-    AnyDevice, CommConfig, Communicator, Cuda, Device, Error, Host, Requirements, Result, Seat, Sum,
+    AnyDevice, CommConfig, Communicator, Cuda, Device, Error, Host, Requirements, Result, Seat,
+    Signals, Sum,
 };
 
 use crate::kills::{moves, runs, splits};
@@ -104,6 +105,11 @@ pub(crate) const TESTS: &[Test] = &[
     Test {
         name: "two_threads_of_a_process_put_into_one_window_of_another",
         program: || ranks_on(Host::any, both_put),
+        test: |run| tells(run, ["all is well"; 4]),
+    },
+    Test {
+        name: "a_thread_puts_into_what_another_one_sends_to_another_process",
+        program: || ranks_on(Host::any, put_into_what_is_sent),
         test: |run| tells(run, ["all is well"; 4]),
     },
 ];
@@ -305,6 +311,46 @@ fn both_put(mut comm: Communicator<Host<AnyDevice>>) -> Result<()> {
         }
     }
     assert_eq!(mixed, 0, "puts mixed");
+    hazards_apart(comm.barrier())?;
+    comm.finish()
+}
+
+/// Rank 1 writes what rank 0 sends at that time, which nothing orders: all ranks get it from before
+/// a put or from after it.
+fn put_into_what_is_sent(mut comm: Communicator<Host<AnyDevice>>) -> Result<()> {
+    static TOGETHER: Barrier = Barrier::new(THREADS);
+    const LEN: usize = 4096; // the most that is sent with the call
+    const PUTS: usize = 8;
+    let rank = comm.rank().index();
+    let window = comm.window::<u8>(LEN)?;
+    let mut x = comm.window::<u8>(PUTS * LEN)?;
+    x.copy_from(&(0..PUTS * LEN).map(|at| (at / LEN) as u8).collect::<Vec<_>>())?;
+    let mut y = comm.device().zeros::<u8>(2 * THREADS * LEN)?;
+    let signals = [1; PUTS].into_iter().collect::<Signals>();
+    let mut mixed = 0;
+    for _ in 0..300 {
+        hazards_apart(comm.barrier())?;
+        if rank < THREADS {
+            TOGETHER.wait();
+        }
+        if rank == 1 {
+            for put in 0..PUTS {
+                comm.put_signal(x.slice(put * LEN..(put + 1) * LEN), 0, window.at(0))?;
+            }
+        }
+        comm.all_gather(window.slice(0..LEN), &mut y)?;
+        if rank == 0 {
+            hazards_apart(comm.wait_signals(&signals))?;
+        }
+        let all = loop {
+            match y.to_vec() {
+                Ok(all) => break all,
+                Err(error) => hazards_apart(Err(error))?,
+            }
+        };
+        mixed += usize::from(all[..LEN].iter().any(|byte| *byte != all[0]));
+    }
+    assert_eq!(mixed, 0, "a put and a send mixed");
     hazards_apart(comm.barrier())?;
     comm.finish()
 }
