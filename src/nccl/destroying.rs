@@ -6,8 +6,9 @@
 //! at work is destroyed later, by a thread that asks until the GPU is idle.
 //!
 //! From 2.31 on NCCL also waits there for the ranks of the host's other processes. One whose GPU is
-//! at work comes later, so where there are other processes each communicator is destroyed on a thread
-//! of its own, for which its end waits only a moment.
+//! at work comes later, and NCCL would free memory whenever it does. So where there are other
+//! processes a communicator is finalised first, which waits for them and frees nothing of this GPU's
+//! context, on a thread of its own, for which its end waits only a moment.
 //!
 //! Ranks of one process that share a GPU share the context too, and one may launch after the other
 //! has asked. So once two ranks share a GPU, NCCL destroys communicators only when the last one of
@@ -15,8 +16,9 @@
 //! GPUs, as NCCL frees a communicator's memory when the last of the process's ranks destroys it.
 //! GPUs are shared only with `NCCL_MULTI_RANK_GPU_ENABLE=1`.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use super::environment::shares_gpus;
@@ -41,17 +43,21 @@ struct Process {
     /// GPUs with communicators that a thread destroys, or is about to.
     active: Vec<u32>,
     due: Vec<Due>,
+    /// How many wait for other processes before they are due again.
+    meeting: usize,
     /// Whether a thread destroys those whose GPU was at work.
     is_watched: bool,
 }
+
+type Job = Box<dyn FnOnce() + Send>;
 
 /// A communicator to destroy.
 struct Due {
     ordinal: u32,
     is_busy: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// Whether NCCL waits there for ranks of other processes.
-    meets: bool,
-    destroy: Box<dyn FnOnce() + Send>,
+    /// Finalises it, which waits for the ranks of other processes.
+    meet: Option<Job>,
+    destroy: Job,
 }
 
 /// A rank's communicator on a GPU.
@@ -75,6 +81,7 @@ impl Process {
             is_shared: false,
             active: Vec::new(),
             due: Vec::new(),
+            meeting: 0,
             is_watched: false,
         }
     }
@@ -112,17 +119,17 @@ impl Tenant {
         Some(Self { of, place })
     }
 
-    /// Ends it: `destroy` runs now, or later if the GPU `is_busy` or shared. With `meets`, it waits
+    /// Ends it: `destroy` runs now, or later if the GPU `is_busy` or shared. Before that `meet` waits
     /// for ranks of other processes.
     pub(super) fn end(
         self,
         is_busy: impl Fn() -> bool + Send + Sync + 'static,
-        meets: bool,
+        meet: Option<Job>,
         destroy: impl FnOnce() + Send + 'static,
     ) {
         let (ordinal, is_busy, destroy) =
             (self.place.ordinal, Arc::new(is_busy), Box::new(destroy));
-        self.of.lock().due.push(Due { ordinal, is_busy, meets, destroy });
+        self.of.lock().due.push(Due { ordinal, is_busy, meet, destroy });
     }
 }
 
@@ -151,48 +158,80 @@ pub(super) fn is_over() -> bool {
     !is_active && asked.iter().all(|is_busy| is_busy())
 }
 
-/// Destroys communicators, in the order of their ends, where the GPU is idle.
+/// Whether a communicator waits for ranks of other processes.
+pub(super) fn is_meeting() -> bool {
+    PROCESS.lock().meeting > 0
+}
+
+/// Destroys communicators, in the order of their ends, where the GPU is idle. Those that wait for
+/// other processes are waited for a moment.
 fn destroy(of: &'static Mutex<Process>) {
-    let (mut busy, mut patience) = (Vec::new(), PATIENCE);
+    let (mut busy, mut meetings) = (Vec::new(), Vec::new());
     loop {
         // In its own statement, so that the lock is not held while the driver is asked.
         let next = of.lock().next(&busy);
-        let Some(due) = next else { return };
+        let Some(due) = next else { break };
         let _active = Active { of, ordinal: due.ordinal };
         if (due.is_busy)() {
             busy.push(due.ordinal);
             of.lock().due.insert(0, due);
-        } else if due.meets {
-            patience = beside(due.destroy, patience);
+        } else if due.meet.is_some() {
+            let ordinal = due.ordinal;
+            match Meeting::new(of, due).begin() {
+                Ok(is_over) => meetings.push(is_over),
+                Err(error) => {
+                    log::warn!("no thread to end a communicator with other processes: {error}");
+                    busy.push(ordinal);
+                }
+            }
         } else {
             (due.destroy)();
         }
     }
+    let since = Instant::now();
+    for is_over in meetings {
+        let _ = is_over.recv_timeout(PATIENCE.saturating_sub(since.elapsed()));
+    }
 }
 
-/// Destroys on a thread of its own, and waits a moment for that; returns what is left of it. A rank
-/// of another process whose GPU is at work destroys its part later, perhaps only after a call that
-/// this rank has yet to make.
-fn beside(destroy: Box<dyn FnOnce() + Send>, patience: Duration) -> Duration {
-    let since = Instant::now();
-    let destroy = Arc::new(Mutex::new(Some(destroy)));
-    let (taken, (over, is_over)) = (destroy.clone(), channel::<()>());
-    let run = move || {
-        error::ours();
-        own_thread::begin();
-        let destroy = taken.lock().take();
-        destroy.into_iter().for_each(|destroy| destroy());
-        drop(over);
-    };
-    match std::thread::Builder::new().name("NCCL destroy".to_owned()).spawn(run) {
-        // The channel closes when it is over.
-        Ok(_) => drop(is_over.recv_timeout(patience)),
-        Err(_) => {
-            let destroy = destroy.lock().take();
-            destroy.into_iter().for_each(|destroy| destroy());
-        }
+/// A communicator that waits for other processes. Dropped, it is due again.
+struct Meeting {
+    of: &'static Mutex<Process>,
+    due: Option<Due>,
+}
+
+impl Meeting {
+    fn new(of: &'static Mutex<Process>, due: Due) -> Self {
+        of.lock().meeting += 1;
+        Self { of, due: Some(due) }
     }
-    patience.saturating_sub(since.elapsed())
+
+    /// Finalises it on a thread of its own, which then destroys it. The channel closes when that is
+    /// over. Without a thread it stays due.
+    fn begin(mut self) -> io::Result<Receiver<()>> {
+        let (over, is_over) = channel();
+        let run = move || {
+            error::ours();
+            own_thread::begin();
+            let of = self.of;
+            let meet = self.due.as_mut().and_then(|due| due.meet.take());
+            meet.into_iter().for_each(|meet| meet());
+            drop(self);
+            destroy(of);
+            watch(of);
+            drop(over);
+        };
+        std::thread::Builder::new().name("NCCL destroy".to_owned()).spawn(run)?;
+        Ok(is_over)
+    }
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        let mut process = self.of.lock();
+        process.meeting -= 1;
+        process.due.extend(self.due.take());
+    }
 }
 
 /// Lets other threads destroy communicators of a GPU again, also after a panic.
@@ -254,7 +293,7 @@ mod tests {
         let (destroy, destroyed) = channel();
         let end = |tenant: Tenant, what| {
             let destroy = destroy.clone();
-            tenant.end(|| false, false, move || destroy.send(what).expect("it is received"));
+            tenant.end(|| false, None, move || destroy.send(what).expect("it is received"));
             destroyed.try_iter().collect::<Vec<_>>()
         };
         static OF: Mutex<Process> = Mutex::new(Process::new());
@@ -275,14 +314,14 @@ mod tests {
         let [a0, a1] = [0, 1].map(|rank| on(&OF, 0, 1, rank));
         let (begin, begun) = channel();
         let (go, gone) = channel();
-        a0.end(|| false, false, || {});
+        a0.end(|| false, None, || {});
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let wait = move || {
                     begin.send(()).expect("it is received");
                     gone.recv().expect("it is sent");
                 };
-                a1.end(|| false, false, wait);
+                a1.end(|| false, None, wait);
             });
             begun.recv().expect("it is sent");
             let place = Place { ordinal: 0, comm: 2, rank: 0 };
@@ -297,7 +336,7 @@ mod tests {
         let (destroy, destroyed) = channel();
         static OF: Mutex<Process> = Mutex::new(Process::new());
         let (own, child) = (on(&OF, 0, 1, 0), on(&OF, 0, 2, 0));
-        child.end(|| false, false, move || destroy.send(()).expect("it is received"));
+        child.end(|| false, None, move || destroy.send(()).expect("it is received"));
         assert_eq!(destroyed.try_iter().count(), 1);
         drop(own);
     }
@@ -312,7 +351,7 @@ mod tests {
             let is_busy = move || ordinal == 0 && BUSY.load(Relaxed);
             let told = move || destroy.send(comm).expect("it is received");
             let tenant = Tenant::of(&OF, Place { ordinal, comm, rank: 0 }, false);
-            tenant.expect("it waits for nobody").end(is_busy, false, told);
+            tenant.expect("it waits for nobody").end(is_busy, None, told);
         };
         end(0, 1);
         end(0, 2);
@@ -321,5 +360,25 @@ mod tests {
         BUSY.store(false, Relaxed);
         let next = || destroyed.recv_timeout(Duration::from_secs(20)).expect("it is destroyed");
         assert_eq!([next(), next()], [1, 2]);
+    }
+
+    #[test]
+    fn what_waits_for_other_processes_is_destroyed_when_its_gpu_is_idle_again() {
+        static OF: Mutex<Process> = Mutex::new(Process::new());
+        static BUSY: AtomicBool = AtomicBool::new(false);
+        let (come, others) = channel();
+        let (destroy, destroyed) = channel();
+        let meet: Job = Box::new(move || others.recv().expect("it is sent"));
+        let told = move || destroy.send(()).expect("it is received");
+        on(&OF, 0, 1, 0).end(|| BUSY.load(Relaxed), Some(meet), told);
+        assert_eq!(OF.lock().meeting, 1, "its end waits for a moment only");
+        BUSY.store(true, Relaxed);
+        come.send(()).expect("it is received");
+        while OF.lock().meeting > 0 {
+            std::thread::sleep(REST);
+        }
+        assert!(destroyed.recv_timeout(REST * 4).is_err());
+        BUSY.store(false, Relaxed);
+        destroyed.recv_timeout(Duration::from_secs(20)).expect("it is destroyed");
     }
 }

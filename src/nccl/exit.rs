@@ -1,5 +1,5 @@
-//! The end of the process. It takes seconds at most, and no thread of ours is inside NCCL when
-//! NCCL's destructors run.
+//! The end of the process. No thread of ours is inside NCCL when NCCL's destructors run, and it takes
+//! seconds at most, or half a minute if other processes are late to end a communicator.
 //!
 //! Communicators end on threads that `main` does not wait for, such as the reaper, and other
 //! threads may be inside an operation. A process that ended meanwhile would destroy NCCL under
@@ -29,6 +29,10 @@ const BY_ITSELF: Duration = Duration::from_secs(1);
 
 /// How long to wait after announcing the end.
 const TOLD: Duration = Duration::from_secs(4);
+
+/// How long to wait then for other processes to end their part of a communicator. NCCL alone would
+/// wait for them without a limit.
+const MET: Duration = Duration::from_secs(20);
 
 /// How long to wait for threads that wait for a lost rank.
 const LOST: Duration = Duration::from_millis(50);
@@ -65,6 +69,11 @@ pub(super) fn enter(comm: u64) -> Option<Inside> {
     }
     state.inside.push(comm);
     Some(Inside(comm))
+}
+
+/// Whether the process ends, so that no thread may enter any more.
+pub(super) fn is_ending() -> bool {
+    STATE.lock().ending
 }
 
 /// Marks the threads inside NCCL with this communicator as waiting for a lost rank. The process
@@ -139,7 +148,8 @@ fn settle() -> bool {
     if OWNER.load(Relaxed) != process::id() {
         return true;
     }
-    if until(BY_ITSELF, || is_over(false)) {
+    let is_met = || !destroying::is_meeting() && is_over(false);
+    if until(BY_ITSELF, is_met) {
         STATE.lock().ending = true;
     }
     // A kernel that waits may wait for a rank that only this process has.
@@ -151,7 +161,7 @@ fn settle() -> bool {
     if families.iter().any(|family| family.is_alive()) {
         std::thread::sleep(CROSSING);
     }
-    let over = until(TOLD, || is_over(false));
+    let over = until(TOLD, || is_over(false)) && until(MET, is_met);
     STATE.lock().ending = true;
     over && until(BY_ITSELF, || is_over(false)) && until(LOST, || is_over(true))
 }
@@ -186,6 +196,9 @@ fn last_words() {
     let families = family::all();
     let holds: Vec<String> = families.iter().filter_map(|family| family.holds()).collect();
     let holds = match holds.is_empty() {
+        true if destroying::is_meeting() => {
+            "other processes have not ended their part of a communicator".to_owned()
+        }
         true => "a communicator's end has not returned, or its stream waits".to_owned(),
         false => holds.join("; "),
     };

@@ -3,13 +3,14 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use nccl_sys::{ncclRedOp_t, ncclScalarResidence_t};
+use nccl_sys::{ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
 use typed_nccl_plan::releases::{DESTROY_MEETS, SHARES_GPUS};
 
 use super::api::{Nccl, lacking, version_of};
 use super::comm::Comm;
 use super::environment::shares_gpus;
 use super::family::RankPace;
+use super::handle::Handle;
 use super::join::Joining;
 use super::making::Making;
 use super::shared::Waits;
@@ -190,7 +191,12 @@ unsafe impl Lifecycle for CudaBackend {
             return comm.shared.abort(handle, None);
         };
         let (nccl, shared) = (comm.nccl, shared.clone());
-        let meets = nccl.at_least(DESTROY_MEETS) && !shared.family.is_here();
+        let meet = match nccl.api.ncclCommFinalize() {
+            Ok(finalize) if nccl.at_least(DESTROY_MEETS) && !shared.family.is_here() => {
+                Some(meet(nccl, Handle::own(handle.raw), finalize))
+            }
+            _ => None,
+        };
         let destroy = move || {
             let Some(_inside) = exit::enter(shared.id) else { return };
             let handle = handle;
@@ -208,7 +214,7 @@ unsafe impl Lifecycle for CudaBackend {
             gpu.is_busy() || family::all().iter().any(|family| family.is_busy_on(gpu.ordinal()))
         };
         match comm.tenant.take() {
-            Some(tenant) => tenant.end(is_busy, meets, destroy),
+            Some(tenant) => tenant.end(is_busy, meet, destroy),
             None => destroy(),
         }
     }
@@ -224,6 +230,25 @@ unsafe impl Lifecycle for CudaBackend {
             comm.shared.abort(handle, waits);
         }
     }
+}
+
+type Finalize = unsafe extern "C" fn(ncclComm_t) -> ncclResult_t;
+
+/// Finalises a communicator, which waits for the ranks of the host's other processes.
+fn meet(nccl: &'static Nccl, handle: Handle, finalize: Finalize) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        let handle = handle;
+        if exit::is_ending() {
+            return;
+        }
+        // SAFETY: every rank is idle, no other thread has the handle, and it is destroyed later.
+        let begun = unsafe { finalize(handle.raw) };
+        // SAFETY: likewise, and this thread made the call.
+        let result = unsafe { nccl.over(handle.raw, begun) };
+        if let Err(error) = nccl.check("ncclCommFinalize", None, result) {
+            log::warn!("{error}");
+        }
+    })
 }
 
 fn create(

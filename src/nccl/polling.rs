@@ -22,6 +22,9 @@ use crate::error::Error;
 /// How often a non-blocking communicator is polled.
 const EVERY: Duration = Duration::from_micros(20);
 
+/// The most that one poll counts of a limit. It lasts longer if the system runs others meanwhile.
+const TURN: Duration = Duration::from_millis(10);
+
 impl Nccl {
     /// A call's final result. On a non-blocking communicator a call may return before it is
     /// complete, and NCCL takes no other call until it is.
@@ -51,27 +54,38 @@ impl Nccl {
 }
 
 impl Shared {
-    /// A call's final result, or `ncclInProgress` if it is not complete within `limit`. `None` if
-    /// the communicator ends or is revoked first: it can only be aborted then, which also ends the
-    /// call.
-    pub(super) fn over(&self, result: ncclResult_t, limit: Duration) -> Option<ncclResult_t> {
+    /// A call's final result. `None` if the communicator ends or is revoked first: it can only be
+    /// aborted then, which also ends the call.
+    pub(super) fn over(&self, result: ncclResult_t) -> Option<ncclResult_t> {
+        let mut left = Duration::MAX;
+        self.over_within(result, &mut left)
+    }
+
+    /// As [`over`](Self::over), or `ncclInProgress` if it is not complete within the time `left`,
+    /// from which it takes what it used.
+    pub(super) fn over_within(
+        &self,
+        result: ncclResult_t,
+        left: &mut Duration,
+    ) -> Option<ncclResult_t> {
         match result {
-            ncclResult_t::ncclInProgress => self.settled(limit),
+            ncclResult_t::ncclInProgress => self.settled(left),
             result => Some(result),
         }
     }
 
     #[cold]
-    fn settled(&self, limit: Duration) -> Option<ncclResult_t> {
-        let started = Instant::now();
+    fn settled(&self, left: &mut Duration) -> Option<ncclResult_t> {
         loop {
+            let turn = Instant::now();
             // Released before this thread sleeps, so that a revocation or an end can take the
             // handle.
             let state = self.handle.lock().as_ref().and_then(|handle| self.poll(handle))?;
-            if state != ncclResult_t::ncclInProgress || started.elapsed() >= limit {
+            if state != ncclResult_t::ncclInProgress || left.is_zero() {
                 return Some(state);
             }
             std::thread::sleep(EVERY);
+            *left = left.saturating_sub(turn.elapsed().min(TURN));
         }
     }
 
@@ -109,7 +123,7 @@ impl Comm {
             result => result,
         };
         // NCCL's result of a call on a revoked communicator.
-        self.shared.over(result, Duration::MAX).unwrap_or(ncclResult_t::ncclInvalidUsage)
+        self.shared.over(result).unwrap_or(ncclResult_t::ncclInvalidUsage)
     }
 
     /// Converts the result of a call with this communicator.

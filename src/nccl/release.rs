@@ -35,34 +35,31 @@ impl Comm {
         let Some(_inside) = exit::enter(self.health.id()) else { return };
         // This rank's own streams may be waiting too.
         let Ok(stream) = CudaBackend::open(self.gpu.ordinal()) else { return };
-        let started = Instant::now();
+        let mut left = LIMIT;
         for (to, slot, count) in owed {
             for _ in 0..count {
-                let left = LIMIT.saturating_sub(started.elapsed());
-                if left.is_zero() {
-                    return;
-                }
-                if self.raise(&stream, to, slot, left).is_none() {
+                if left.is_zero() || self.raise(&stream, to, slot, &mut left).is_none() {
                     return;
                 }
             }
         }
+        let started = Instant::now();
         let Ok(point) = CudaBackend::point(&stream) else { return };
         while started.elapsed() < LIMIT && !CudaBackend::reached(&point).unwrap_or(true) {
             CudaBackend::pause(&point, LIMIT);
         }
     }
 
-    /// Raises one signal. `None` if it fails, or is not complete within `limit`: NCCL takes no other
-    /// call before.
-    fn raise(&self, stream: &CudaStream, to: usize, slot: Slot, limit: Duration) -> Option<()> {
+    /// Raises one signal. `None` if it fails, or is not complete within the time `left`: NCCL takes
+    /// no other call before.
+    fn raise(&self, stream: &CudaStream, to: usize, slot: Slot, left: &mut Duration) -> Option<()> {
         let signal = self.nccl.api.ncclSignal().ok()?;
         let number = |n: u32| i32::try_from(n).ok();
         let to = i32::try_from(to).ok()?;
         let (index, context) = (number(slot.index)?, number(slot.context)?);
         // SAFETY: communicator and stream are alive; the call names no memory.
         let result = unsafe { signal(to, index, context, 0, self.handle, stream.handle()) };
-        let result = self.shared.over(result, limit)?;
+        let result = self.shared.over_within(result, left)?;
         (result == ncclResult_t::ncclSuccess).then_some(())
     }
 }

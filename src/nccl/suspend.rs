@@ -5,8 +5,6 @@
 //! another lost frees the rest by a revocation. Windows and registered memory are unaffected: NCCL
 //! unmaps what it allocated for connections, and maps it again at the same addresses.
 
-use std::time::Duration;
-
 use nccl_sys::{NCCL_SUSPEND_MEM, ncclComm_t, ncclCommMemStat_t, ncclResult_t};
 
 use super::api::lacking;
@@ -63,7 +61,7 @@ impl Comm {
         let call = move || {
             gpu.bind()?;
             let inside = exit::enter(health.id()).ok_or_else(|| health.ended())?;
-            let result = shared.divides(|comm| shared.over(call(comm), Duration::MAX)).flatten();
+            let result = shared.divides(|comm| shared.over(call(comm))).flatten();
             drop(inside);
             let result = result.ok_or_else(|| health.ended());
             result.and_then(|result| nccl.check(function, None, result)).map_err(|error| {

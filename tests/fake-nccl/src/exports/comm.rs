@@ -100,9 +100,11 @@ static ABORT_TAKES: LazyLock<Duration> = LazyLock::new(|| {
     Duration::from_millis(millis.unwrap_or(0))
 });
 
-/// The end of a communicator. To destroy it waits for all work on its device, and from 2.31 on for
-/// the other ranks of the host; what an abort waits for depends on the work that it ends, and is not
-/// simulated.
+/// From this release on the end of a communicator waits for the other ranks of the host.
+const MEETS: Version = Version::new(2, 31, 2);
+
+/// The end of a communicator. To destroy it waits for other ranks, then for all work on its device;
+/// what an abort waits for depends on the work that it ends, and is not simulated.
 fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
     if comm.is_null() {
         return Ok(());
@@ -110,15 +112,20 @@ fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
     let member = state.moving(comm);
     state.has_no_graph(comm.address())?;
     let gpu = state.live(comm)?.gpu;
-    let meets = state.at_least(Version::new(2, 31, 2));
+    let meets = state.at_least(MEETS);
     state.leave(comm)?;
     moves::later(move || {
-        match aborts {
-            true => thread::sleep(*ABORT_TAKES),
-            false => freeing::until_idle(gpu),
+        if aborts {
+            thread::sleep(*ABORT_TAKES);
         }
-        if let Some(member) = member {
-            member.end(aborts, meets);
+        let free = || {
+            if !aborts {
+                freeing::until_idle(gpu);
+            }
+        };
+        match member {
+            Some(member) => member.end(aborts, meets, free),
+            None => free(),
         }
         Ok(())
     })
@@ -324,7 +331,14 @@ exports! {
             return Err(Refusal::usage("it is finalized already"));
         }
         found.finalized = true;
-        Ok(())
+        let meets = state.at_least(MEETS);
+        match state.moving(comm).filter(|_| meets) {
+            Some(member) => moves::later(move || {
+                member.finalize();
+                Ok(())
+            }),
+            None => Ok(()),
+        }
     };
 
     answer fn ncclCommDestroy(comm: ncclComm_t) -> ncclResult_t = |state| leave(state, comm, false);

@@ -188,10 +188,18 @@ impl Member {
         self.settle();
     }
 
+    /// Waits for the ranks of the host.
+    pub(crate) fn finalize(&self) {
+        if self.one_host {
+            self.room.ends();
+            self.room.all_end();
+        }
+    }
+
     /// Ends this rank. The last one of the process frees memory, for which the driver waits until
     /// the devices are idle. With `meets`, it waits for the ranks of the host's other processes
     /// first.
-    pub(crate) fn end(&self, aborts: bool, meets: bool) {
+    pub(crate) fn end(&self, aborts: bool, meets: bool, free: impl FnOnce()) {
         let _hold = Hold::new();
         let mut here = here();
         let last = here.get_mut(&self.room.path).is_some_and(|family| {
@@ -206,6 +214,7 @@ impl Member {
                 self.room.all_end();
             }
         }
+        free();
         if aborts {
             family.iter().for_each(Family::frees);
             self.stop();
