@@ -271,6 +271,7 @@ impl Moves {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::thread;
 
     use super::super::block::Block;
@@ -297,12 +298,20 @@ mod tests {
                 unsafe { byte.write(value) };
             }
         };
+        let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let writer = scope.spawn(|| (1..=200).for_each(write_all));
-            let mut bytes = Vec::new();
-            while !writer.is_finished() {
-                bytes.clear();
-                held.append_to(&mut bytes).expect("no closure holds it");
+            scope.spawn(|| {
+                let values = (0..=u8::MAX).cycle().take_while(|_| !is_over.load(Relaxed));
+                values.for_each(write_all);
+            });
+            let copies = (0..200).map(|_| {
+                let mut bytes = Vec::new();
+                held.append_to(&mut bytes).map(|()| bytes).ok()
+            });
+            let copies: Vec<_> = copies.collect();
+            is_over.store(true, Relaxed);
+            for bytes in copies {
+                let bytes = bytes.expect("no closure holds it");
                 assert!(bytes.iter().all(|byte| *byte == bytes[0]), "torn");
             }
         });

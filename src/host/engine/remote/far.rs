@@ -206,8 +206,8 @@ impl State {
         let mut payload = Vec::new();
         if bytes <= EAGER {
             if from.append_to(&mut payload).is_err() {
-                let why = "a closure of this process writes what is put there";
-                return self.unreached(place.of(peer), why, out);
+                let why = "a closure of its process writes what it puts";
+                return self.unreached(place, why, out);
             }
         } else {
             let at = from.start();

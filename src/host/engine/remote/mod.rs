@@ -347,6 +347,7 @@ impl State {
         }
         let size = comm.size();
         let Some(active) = comm.members[place.rank].active.as_mut() else { return };
+        let is_refused = active.refused.is_some();
         active.publish(size);
         let (mut payload, mut in_use) = (Vec::new(), None);
         let ops = active.ops.iter();
@@ -357,6 +358,10 @@ impl State {
             active.refused.get_or_insert_with(|| unordered.into());
         }
         let refused = active.refused.as_ref().map(ToString::to_string);
+        // The others hear of it in the event.
+        if let Some(error) = active.refused.clone().filter(|_| !is_refused) {
+            comm.members[place.rank].pend(error);
+        }
         comm.makes_call(place.rank);
         comm.say(place.rank, &Event::Group { ops, refused }, &payload);
     }
