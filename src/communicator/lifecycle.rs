@@ -91,7 +91,8 @@ impl<W: World, S: State> Communicator<W, S> {
 
     /// Ends it normally. All ranks must call it; the host waits for this rank's work and for the
     /// other ranks, within the deadline. NCCL: `ncclCommDestroy`, after the ranks have agreed that
-    /// all work is over, and in the background where the GPU still works for another communicator.
+    /// all work is over; in the background where a GPU of this process still works for another
+    /// communicator, or where another process is late.
     ///
     /// # Errors
     /// Errors of earlier operations that have not been returned yet; [`Error::Unawaited`]: signals

@@ -45,6 +45,8 @@ mod words;
 
 #[cfg(feature = "cuda")]
 pub(crate) use called::{Called, CallsByRanks};
+#[cfg(feature = "cuda")]
+pub(crate) use reported::is_ours;
 #[cfg(unix)]
 pub(crate) use reported::listen;
 pub(crate) use reported::{Heard, WorstReport, goes_on, ours, reported};

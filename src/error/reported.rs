@@ -42,6 +42,13 @@ pub(crate) fn ours() {
     OURS.set(true);
 }
 
+/// Whether this thread is the library's own.
+#[cfg(feature = "cuda")]
+pub(crate) fn is_ours() -> bool {
+    // Unavailable at the end of a thread, which may be a rank's.
+    OURS.try_with(Cell::get).unwrap_or(false)
+}
+
 impl WorstReport {
     /// The record of this thread.
     pub(crate) fn here() -> Self {

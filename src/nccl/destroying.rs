@@ -2,37 +2,44 @@
 //!
 //! `ncclCommDestroy` frees memory, for which the driver holds a lock of the context until the GPU
 //! has finished all its work. Meanwhile nobody can launch anything there. If the GPU's work waits
-//! for another rank, and that one for a launch, nobody ever goes on. So a communicator whose GPU is
-//! at work is destroyed later, by a thread that asks until the GPU is idle.
+//! for another rank, and that one for a launch, nobody ever goes on. NCCL frees the memory of all
+//! ranks of a process when the last of them is destroyed. So they are destroyed together, once all
+//! have ended and their GPUs are idle, by a thread that no rank depends on. Ranks wait for it until
+//! a GPU has other work to do.
 //!
 //! From 2.31 on NCCL also waits there for the ranks of the host's other processes. One whose GPU is
 //! at work comes later, and NCCL would free memory whenever it does. So where there are other
-//! processes a communicator is finalised first, which waits for them and frees nothing of this GPU's
-//! context, on a thread of its own, for which its end waits only a moment.
+//! processes each rank is finalised first, on a thread of its own: that waits for them, and frees
+//! next to nothing.
 //!
 //! Ranks of one process that share a GPU share the context too, and one may launch after the other
 //! has asked. So once two ranks share a GPU, NCCL destroys communicators only when the last one of
-//! the process has ended, and new ones are not used before that is over. It is one list for all
-//! GPUs, as NCCL frees a communicator's memory when the last of the process's ranks destroys it.
-//! GPUs are shared only with `NCCL_MULTI_RANK_GPU_ENABLE=1`.
+//! the process has ended, and new ones are not used before that is over. GPUs are shared only with
+//! `NCCL_MULTI_RANK_GPU_ENABLE=1`.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use super::environment::shares_gpus;
 use crate::error;
 use crate::lock::Mutex;
 use crate::own_thread;
+use crate::rate_limited::RateLimited;
 
-static PROCESS: Mutex<Process> = Mutex::new(Process::new());
+static PROCESS: Ends = Ends::new();
 
-/// How long to wait for ranks of other processes. Where all come, NCCL takes half a second.
+/// How long a rank waits for others. Where all come, NCCL takes half a second.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often to ask whether a GPU is idle.
 const REST: Duration = Duration::from_millis(5);
+
+/// The ends of a process's communicators.
+struct Ends {
+    process: Mutex<Process>,
+    changed: Condvar,
+}
 
 /// The communicators of a process.
 struct Process {
@@ -40,21 +47,22 @@ struct Process {
     tenants: Vec<Place>,
     /// Whether two ranks shared a GPU since there were no tenants.
     is_shared: bool,
-    /// GPUs with communicators that a thread destroys, or is about to.
-    active: Vec<u32>,
+    /// Those that a thread destroys, or is about to, and whether their GPU is at work.
+    active: Vec<(Place, Question)>,
+    /// Those that wait for other processes, and are due after that.
+    meeting: Vec<Place>,
     due: Vec<Due>,
-    /// How many wait for other processes before they are due again.
-    meeting: usize,
     /// Whether a thread destroys those whose GPU was at work.
     is_watched: bool,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
+type Question = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A communicator to destroy.
 struct Due {
-    ordinal: u32,
-    is_busy: Arc<dyn Fn() -> bool + Send + Sync>,
+    place: Place,
+    is_busy: Question,
     /// Finalises it, which waits for the ranks of other processes.
     meet: Option<Job>,
     destroy: Job,
@@ -70,8 +78,15 @@ struct Place {
 
 /// A rank's communicator on a GPU that others may use.
 pub(super) struct Tenant {
-    of: &'static Mutex<Process>,
+    of: &'static Ends,
     place: Place,
+    has_ended: bool,
+}
+
+impl Ends {
+    const fn new() -> Self {
+        Self { process: Mutex::new(Process::new()), changed: Condvar::new() }
+    }
 }
 
 impl Process {
@@ -80,22 +95,50 @@ impl Process {
             tenants: Vec::new(),
             is_shared: false,
             active: Vec::new(),
+            meeting: Vec::new(),
             due: Vec::new(),
-            meeting: 0,
             is_watched: false,
         }
     }
 
-    /// The first communicator that may be destroyed on a GPU that is not among these, and where no
-    /// other thread is at it.
-    fn next(&mut self, but: &[u32]) -> Option<Due> {
-        let is_free =
-            |due: &Due| !but.contains(&due.ordinal) && !self.active.contains(&due.ordinal);
-        let at = self.due.iter().position(is_free).filter(|_| !self.is_shared)?;
-        let due = self.due.remove(at);
-        self.active.push(due.ordinal);
-        Some(due)
+    /// The ranks of the first communicator that may be destroyed and is not among these. No other
+    /// thread destroys anything on their GPUs.
+    fn next(&mut self, but: &[u64]) -> Option<Vec<Due>> {
+        if self.is_shared {
+            return None;
+        }
+        let may_be = |due: &Due| {
+            let Place { comm, ordinal, .. } = due.place;
+            !but.contains(&comm)
+                && !are_of(&self.tenants, comm)
+                && (due.meet.is_some() || !are_of(&self.meeting, comm))
+                && !self.active.iter().any(|(active, _)| active.ordinal == ordinal)
+        };
+        let of = |due: &Due| due.place.comm;
+        let all_may = |comm: &u64| self.due.iter().filter(|due| of(due) == *comm).all(may_be);
+        let comm = self.due.iter().map(of).find(all_may)?;
+        let (ready, left) = mem::take(&mut self.due).into_iter().partition(|due| of(due) == comm);
+        self.due = left;
+        let ready: Vec<Due> = ready;
+        self.active.extend(ready.iter().map(|due| (due.place, due.is_busy.clone())));
+        Some(ready)
     }
+
+    /// Whether a thread has to ask when GPUs are idle.
+    fn has_more(&self) -> bool {
+        !self.is_shared && self.due.iter().any(|due| !are_of(&self.tenants, due.place.comm))
+    }
+
+    /// Whether a communicator is left.
+    fn has(&self, comm: u64) -> bool {
+        self.due.iter().any(|due| due.place.comm == comm)
+            || self.active.iter().any(|(place, _)| place.comm == comm)
+            || are_of(&self.meeting, comm)
+    }
+}
+
+fn are_of(places: &[Place], comm: u64) -> bool {
+    places.iter().any(|place| place.comm == comm)
 }
 
 impl Tenant {
@@ -105,8 +148,8 @@ impl Tenant {
     }
 
     /// With `may_share`, ranks may share GPUs.
-    fn of(of: &'static Mutex<Process>, place: Place, may_share: bool) -> Option<Self> {
-        let mut process = of.lock();
+    fn of(of: &'static Ends, place: Place, may_share: bool) -> Option<Self> {
+        let mut process = of.process.lock();
         if may_share && !process.active.is_empty() {
             return None;
         }
@@ -116,26 +159,36 @@ impl Tenant {
             .iter()
             .any(|other| (other.ordinal, other.comm) == (ordinal, comm) && other.rank != rank);
         process.tenants.push(place);
-        Some(Self { of, place })
+        Some(Self { of, place, has_ended: false })
     }
 
     /// Ends it: `destroy` runs now, or later if the GPU `is_busy` or shared. Before that `meet` waits
     /// for ranks of other processes.
     pub(super) fn end(
-        self,
+        mut self,
         is_busy: impl Fn() -> bool + Send + Sync + 'static,
         meet: Option<Job>,
         destroy: impl FnOnce() + Send + 'static,
     ) {
-        let (ordinal, is_busy, destroy) =
-            (self.place.ordinal, Arc::new(is_busy), Box::new(destroy));
-        self.of.lock().due.push(Due { ordinal, is_busy, meet, destroy });
+        self.has_ended = true;
+        let (place, is_busy, destroy) = (self.place, Arc::new(is_busy), Box::new(destroy));
+        let due = Due { place, is_busy, meet, destroy };
+        self.of.process.lock().due.push(due);
+    }
+
+    /// Another owner goes on using the GPU. The other ranks' ends do not wait for that one's.
+    pub(super) fn give_away(self) {
+        let mut process = self.of.process.lock();
+        let given = process.tenants.iter_mut().find(|place| **place == self.place);
+        given.into_iter().for_each(|place| place.comm = u64::MAX);
+        drop(process);
+        mem::forget(self);
     }
 }
 
 impl Drop for Tenant {
     fn drop(&mut self) {
-        let mut process = self.of.lock();
+        let mut process = self.of.process.lock();
         if let Some(at) = process.tenants.iter().position(|place| *place == self.place) {
             process.tenants.swap_remove(at);
         }
@@ -145,132 +198,175 @@ impl Drop for Tenant {
         drop(process);
         destroy(self.of);
         watch(self.of);
+        // A thread of the library's own may have other ranks of this communicator to end.
+        if self.has_ended && !error::is_ours() {
+            wait(self.of, self.place.comm);
+        }
     }
 }
 
-/// Whether nothing is left to destroy but on GPUs that are at work or shared.
-pub(super) fn is_over() -> bool {
-    let process = PROCESS.lock();
-    let is_active = !process.active.is_empty();
+/// Whether nothing is left to destroy but on GPUs that are at work or shared. With `all`, nothing may
+/// be left that ranks of other processes wait for.
+pub(super) fn is_over(all: bool) -> bool {
+    let process = PROCESS.process.lock();
+    let is_met = process.meeting.is_empty() && process.due.iter().all(|due| due.meet.is_none());
+    if !process.active.is_empty() || all && !is_met {
+        return false;
+    }
     let due = process.due.iter().filter(|_| !process.is_shared);
     let asked: Vec<_> = due.map(|due| due.is_busy.clone()).collect();
     drop(process);
-    !is_active && asked.iter().all(|is_busy| is_busy())
+    asked.iter().all(|is_busy| is_busy())
 }
 
-/// Whether a communicator waits for ranks of other processes.
-pub(super) fn is_meeting() -> bool {
-    PROCESS.lock().meeting > 0
-}
-
-/// Destroys communicators, in the order of their ends, where the GPU is idle. Those that wait for
-/// other processes are waited for a moment.
-fn destroy(of: &'static Mutex<Process>) {
-    let (mut busy, mut meetings) = (Vec::new(), Vec::new());
+/// Destroys communicators, in the order of their ends, where the GPUs are idle.
+fn destroy(of: &'static Ends) {
+    static FAILED: RateLimited = RateLimited::new();
+    let mut but = Vec::new();
     loop {
         // In its own statement, so that the lock is not held while the driver is asked.
-        let next = of.lock().next(&busy);
-        let Some(due) = next else { break };
-        let _active = Active { of, ordinal: due.ordinal };
-        if (due.is_busy)() {
-            busy.push(due.ordinal);
-            of.lock().due.insert(0, due);
-        } else if due.meet.is_some() {
-            let ordinal = due.ordinal;
-            match Meeting::new(of, due).begin() {
-                Ok(is_over) => meetings.push(is_over),
-                Err(error) => {
-                    log::warn!("no thread to end a communicator with other processes: {error}");
-                    busy.push(ordinal);
-                }
-            }
-        } else {
-            (due.destroy)();
+        let next = of.process.lock().next(&but);
+        let Some(dues) = next else { return };
+        but.extend(dues.first().map(|due| due.place.comm));
+        let active = Active { of, places: dues.iter().map(|due| due.place).collect(), dues };
+        if active.dues.iter().any(|due| (due.is_busy)()) {
+            continue;
+        }
+        if let Err(error) = active.begin() {
+            FAILED.warn(format_args!("no thread to destroy a communicator, which waits: {error}"));
         }
     }
+}
+
+/// Waits until a communicator is destroyed, unless it is put off.
+fn wait(of: &'static Ends, comm: u64) {
     let since = Instant::now();
-    for is_over in meetings {
-        let _ = is_over.recv_timeout(PATIENCE.saturating_sub(since.elapsed()));
+    loop {
+        let process = of.process.lock();
+        if !process.has(comm) || process.is_shared {
+            return;
+        }
+        let has_others = are_of(&process.tenants, comm) || are_of(&process.meeting, comm);
+        let active = process.active.iter().filter(|(place, _)| place.comm == comm);
+        let active: Vec<_> = active.map(|(_, is_busy)| is_busy.clone()).collect();
+        let due = process.due.iter().filter(|due| due.place.comm == comm);
+        let due: Vec<_> = due.map(|due| due.is_busy.clone()).collect();
+        drop(process);
+        let is_any = |asked: &[Question]| asked.iter().any(|is_busy| is_busy());
+        let gives_up = match since.elapsed() >= PATIENCE {
+            // NCCL frees memory under work that began meanwhile, and that may need this rank.
+            true => active.is_empty() || is_any(&active),
+            false => active.is_empty() && !has_others && is_any(&due),
+        };
+        if gives_up {
+            return;
+        }
+        let process = of.process.lock();
+        drop(of.changed.wait_timeout_while(process, REST, |process| process.has(comm)));
+    }
+}
+
+/// Communicators that are about to be destroyed. Dropped, they are due again.
+struct Active {
+    of: &'static Ends,
+    places: Vec<Place>,
+    dues: Vec<Due>,
+}
+
+impl Active {
+    /// Destroys them on a thread of its own, or finalises each on its own first.
+    fn begin(mut self) -> io::Result<()> {
+        if self.dues.iter().all(|due| due.meet.is_none()) {
+            return start(move || {
+                let of = self.of;
+                mem::take(&mut self.dues).into_iter().for_each(|due| (due.destroy)());
+                drop(self);
+                destroy(of);
+                watch(of);
+            });
+        }
+        while let Some(due) = self.dues.pop() {
+            let mut meeting = Meeting::new(self.of, due);
+            start(move || {
+                let of = meeting.of;
+                let meet = meeting.due.as_mut().and_then(|due| due.meet.take());
+                meet.into_iter().for_each(|meet| meet());
+                drop(meeting);
+                destroy(of);
+                watch(of);
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        let mut process = self.of.process.lock();
+        process.active.retain(|(place, _)| !self.places.contains(place));
+        // In the order of their ends.
+        process.due.splice(0..0, self.dues.drain(..));
+        drop(process);
+        self.of.changed.notify_all();
     }
 }
 
 /// A communicator that waits for other processes. Dropped, it is due again.
 struct Meeting {
-    of: &'static Mutex<Process>,
+    of: &'static Ends,
     due: Option<Due>,
 }
 
 impl Meeting {
-    fn new(of: &'static Mutex<Process>, due: Due) -> Self {
-        of.lock().meeting += 1;
+    fn new(of: &'static Ends, due: Due) -> Self {
+        of.process.lock().meeting.push(due.place);
         Self { of, due: Some(due) }
-    }
-
-    /// Finalises it on a thread of its own, which then destroys it. The channel closes when that is
-    /// over. Without a thread it stays due.
-    fn begin(mut self) -> io::Result<Receiver<()>> {
-        let (over, is_over) = channel();
-        let run = move || {
-            error::ours();
-            own_thread::begin();
-            let of = self.of;
-            let meet = self.due.as_mut().and_then(|due| due.meet.take());
-            meet.into_iter().for_each(|meet| meet());
-            drop(self);
-            destroy(of);
-            watch(of);
-            drop(over);
-        };
-        std::thread::Builder::new().name("NCCL destroy".to_owned()).spawn(run)?;
-        Ok(is_over)
     }
 }
 
 impl Drop for Meeting {
     fn drop(&mut self) {
-        let mut process = self.of.lock();
-        process.meeting -= 1;
-        process.due.extend(self.due.take());
+        let mut process = self.of.process.lock();
+        if let Some(due) = self.due.take() {
+            process.meeting.retain(|place| *place != due.place);
+            process.due.push(due);
+        }
+        drop(process);
+        self.of.changed.notify_all();
     }
 }
 
-/// Lets other threads destroy communicators of a GPU again, also after a panic.
-struct Active {
-    of: &'static Mutex<Process>,
-    ordinal: u32,
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        self.of.lock().active.retain(|ordinal| *ordinal != self.ordinal);
-    }
+fn start(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let run = move || {
+        error::ours();
+        own_thread::begin();
+        run();
+    };
+    std::thread::Builder::new().name("NCCL destroy".to_owned()).spawn(run).map(drop)
 }
 
 /// Starts a thread for communicators that are left, unless there is one.
-fn watch(of: &'static Mutex<Process>) {
-    let mut process = of.lock();
-    if process.due.is_empty() || process.is_shared || process.is_watched {
+fn watch(of: &'static Ends) {
+    let mut process = of.process.lock();
+    if process.is_watched || !process.has_more() {
         return;
     }
     process.is_watched = true;
     drop(process);
-    let thread = std::thread::Builder::new().name("NCCL destroy".to_owned());
-    if let Err(error) = thread.spawn(move || run(of)) {
+    if let Err(error) = start(move || run(of)) {
         log::warn!(
             "no thread to destroy communicators, which wait for the next one's end: {error}"
         );
-        of.lock().is_watched = false;
+        of.process.lock().is_watched = false;
     }
 }
 
-fn run(of: &'static Mutex<Process>) {
-    error::ours();
-    own_thread::begin();
+fn run(of: &'static Ends) {
     loop {
         std::thread::sleep(REST);
         destroy(of);
-        let mut process = of.lock();
-        if process.due.is_empty() || process.is_shared {
+        let mut process = of.process.lock();
+        if !process.has_more() {
             process.is_watched = false;
             return;
         }
@@ -284,7 +380,7 @@ mod tests {
 
     use super::*;
 
-    fn on(of: &'static Mutex<Process>, ordinal: u32, comm: u64, rank: usize) -> Tenant {
+    fn on(of: &'static Ends, ordinal: u32, comm: u64, rank: usize) -> Tenant {
         Tenant::of(of, Place { ordinal, comm, rank }, true).expect("nothing is being destroyed")
     }
 
@@ -296,7 +392,7 @@ mod tests {
             tenant.end(|| false, None, move || destroy.send(what).expect("it is received"));
             destroyed.try_iter().collect::<Vec<_>>()
         };
-        static OF: Mutex<Process> = Mutex::new(Process::new());
+        static OF: Ends = Ends::new();
         let [a0, a1, b0, b1] =
             [(1, 0), (1, 1), (2, 0), (2, 1)].map(|(comm, rank)| on(&OF, 0, comm, rank));
         assert_eq!(end(b0, "b0"), [""; 0]);
@@ -310,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_new_communicator_waits_until_the_old_ones_are_destroyed() {
-        static OF: Mutex<Process> = Mutex::new(Process::new());
+        static OF: Ends = Ends::new();
         let [a0, a1] = [0, 1].map(|rank| on(&OF, 0, 1, rank));
         let (begin, begun) = channel();
         let (go, gone) = channel();
@@ -334,7 +430,7 @@ mod tests {
     #[test]
     fn a_gpu_of_one_rank_waits_for_nobody() {
         let (destroy, destroyed) = channel();
-        static OF: Mutex<Process> = Mutex::new(Process::new());
+        static OF: Ends = Ends::new();
         let (own, child) = (on(&OF, 0, 1, 0), on(&OF, 0, 2, 0));
         child.end(|| false, None, move || destroy.send(()).expect("it is received"));
         assert_eq!(destroyed.try_iter().count(), 1);
@@ -344,7 +440,7 @@ mod tests {
     #[test]
     fn a_busy_gpu_is_waited_for_elsewhere_and_in_order() {
         let (destroy, destroyed) = channel();
-        static OF: Mutex<Process> = Mutex::new(Process::new());
+        static OF: Ends = Ends::new();
         static BUSY: AtomicBool = AtomicBool::new(true);
         let end = |ordinal, comm| {
             let destroy = destroy.clone();
@@ -364,21 +460,67 @@ mod tests {
 
     #[test]
     fn what_waits_for_other_processes_is_destroyed_when_its_gpu_is_idle_again() {
-        static OF: Mutex<Process> = Mutex::new(Process::new());
+        static OF: Ends = Ends::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         let (come, others) = channel();
         let (destroy, destroyed) = channel();
         let meet: Job = Box::new(move || others.recv().expect("it is sent"));
         let told = move || destroy.send(()).expect("it is received");
         on(&OF, 0, 1, 0).end(|| BUSY.load(Relaxed), Some(meet), told);
-        assert_eq!(OF.lock().meeting, 1, "its end waits for a moment only");
+        assert_eq!(OF.process.lock().meeting.len(), 1, "its end waits for a moment only");
         BUSY.store(true, Relaxed);
         come.send(()).expect("it is received");
-        while OF.lock().meeting > 0 {
+        while !OF.process.lock().meeting.is_empty() {
             std::thread::sleep(REST);
         }
         assert!(destroyed.recv_timeout(REST * 4).is_err());
         BUSY.store(false, Relaxed);
         destroyed.recv_timeout(Duration::from_secs(20)).expect("it is destroyed");
+    }
+
+    /// NCCL frees the memory of both GPUs with the last one's end.
+    #[test]
+    fn the_ranks_of_a_process_are_destroyed_together() {
+        static OF: Ends = Ends::new();
+        static BUSY: AtomicBool = AtomicBool::new(true);
+        let (destroy, destroyed) = channel();
+        let (first, second) = (on(&OF, 0, 1, 0), on(&OF, 1, 1, 1));
+        let end = |tenant: Tenant, is_busy: fn() -> bool| {
+            let destroy = destroy.clone();
+            let rank = tenant.place.rank;
+            tenant.end(is_busy, None, move || destroy.send(rank).expect("it is received"));
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| end(first, || BUSY.load(Relaxed)));
+            while OF.process.lock().due.is_empty() {
+                std::thread::sleep(REST);
+            }
+            end(second, || false);
+        });
+        assert!(destroyed.try_recv().is_err(), "the first one's GPU is at work");
+        BUSY.store(false, Relaxed);
+        let next = || destroyed.recv_timeout(Duration::from_secs(20)).expect("it is destroyed");
+        assert_eq!([next(), next()], [0, 1]);
+    }
+
+    /// A rank launches between the answer of its GPU and NCCL's call, and waits for the other rank.
+    #[test]
+    fn a_rank_does_not_wait_for_an_end_that_waits_for_work() {
+        static OF: Ends = Ends::new();
+        static BUSY: AtomicBool = AtomicBool::new(false);
+        let (go, gone) = channel::<()>();
+        let end = || {
+            on(&OF, 0, 1, 0).end(
+                || BUSY.load(Relaxed),
+                None,
+                move || {
+                    BUSY.store(true, Relaxed);
+                    gone.recv().expect("it is sent");
+                },
+            );
+        };
+        end();
+        assert_eq!(OF.process.lock().active.len(), 1);
+        go.send(()).expect("it is received");
     }
 }

@@ -48,11 +48,13 @@ struct State {
     inside: Vec<u64>,
     /// Communicators whose threads do not return from NCCL.
     lost: Vec<u64>,
+    /// How many threads wait for other processes.
+    late: usize,
     ending: bool,
 }
 
 static STATE: Mutex<State> =
-    Mutex::new(State { inside: Vec::new(), lost: Vec::new(), ending: false });
+    Mutex::new(State { inside: Vec::new(), lost: Vec::new(), late: 0, ending: false });
 static LEFT: Condvar = Condvar::new();
 
 /// Proof that a thread is registered as inside NCCL with a communicator.
@@ -71,9 +73,24 @@ pub(super) fn enter(comm: u64) -> Option<Inside> {
     Some(Inside(comm))
 }
 
-/// Whether the process ends, so that no thread may enter any more.
-pub(super) fn is_ending() -> bool {
-    STATE.lock().ending
+/// Proof that a thread may wait for other processes to end a communicator.
+pub(super) struct Late(());
+
+/// `None` once the process ends.
+pub(super) fn enter_late() -> Option<Late> {
+    let mut state = STATE.lock();
+    if state.ending {
+        return None;
+    }
+    state.late += 1;
+    Some(Late(()))
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        STATE.lock().late -= 1;
+        LEFT.notify_all();
+    }
 }
 
 /// Marks the threads inside NCCL with this communicator as waiting for a lost rank. The process
@@ -148,7 +165,6 @@ fn settle() -> bool {
     if OWNER.load(Relaxed) != process::id() {
         return true;
     }
-    let is_met = || !destroying::is_meeting() && is_over(false);
     if until(BY_ITSELF, is_met) {
         STATE.lock().ending = true;
     }
@@ -163,7 +179,7 @@ fn settle() -> bool {
     }
     let over = until(TOLD, || is_over(false)) && until(MET, is_met);
     STATE.lock().ending = true;
-    over && until(BY_ITSELF, || is_over(false)) && until(LOST, || is_over(true))
+    over && until(BY_ITSELF, is_met) && until(LOST, || is_over(true))
 }
 
 /// Whether no thread is inside NCCL, or about to destroy a communicator, and none of its work is in
@@ -175,7 +191,12 @@ fn is_over(lost_too: bool) -> bool {
     !inside
         && family::all().iter().all(|family| family.is_quiet(lost_too))
         && watch::release_quarantined(lost_too)
-        && destroying::is_over()
+        && destroying::is_over(false)
+}
+
+/// Whether other processes wait for none of this one's communicators either.
+fn is_met() -> bool {
+    is_over(false) && destroying::is_over(true) && STATE.lock().late == 0
 }
 
 fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {
@@ -196,7 +217,7 @@ fn last_words() {
     let families = family::all();
     let holds: Vec<String> = families.iter().filter_map(|family| family.holds()).collect();
     let holds = match holds.is_empty() {
-        true if destroying::is_meeting() => {
+        true if STATE.lock().late > 0 => {
             "other processes have not ended their part of a communicator".to_owned()
         }
         true => "a communicator's end has not returned, or its stream waits".to_owned(),

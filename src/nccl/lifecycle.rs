@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use nccl_sys::{ncclComm_t, ncclRedOp_t, ncclResult_t, ncclScalarResidence_t};
 use typed_nccl_plan::releases::{DESTROY_MEETS, SHARES_GPUS};
@@ -190,16 +191,23 @@ unsafe impl Lifecycle for CudaBackend {
         let (true, Ok(destroy), false) = (destroyed, destroy, busy) else {
             return comm.shared.abort(handle, None);
         };
-        let (nccl, shared) = (comm.nccl, shared.clone());
+        let (nccl, shared, gpu) = (comm.nccl, shared.clone(), comm.gpu);
+        let failed = Arc::new(AtomicBool::new(false));
         let meet = match nccl.api.ncclCommFinalize() {
             Ok(finalize) if nccl.at_least(DESTROY_MEETS) && !shared.family.is_here() => {
-                Some(meet(nccl, Handle::own(handle.raw), finalize))
+                let (handle, failed) = (Handle::own(handle.raw), failed.clone());
+                let meet = move || failed.store(!meets(nccl, &handle, gpu, finalize), Relaxed);
+                Some(Box::new(meet) as _)
             }
             _ => None,
         };
         let destroy = move || {
             let Some(_inside) = exit::enter(shared.id) else { return };
             let handle = handle;
+            // NCCL takes this thread's GPU for its own, and would make a context on another.
+            if failed.load(Relaxed) || gpu.bind().is_err() {
+                return shared.abort(handle, None);
+            }
             // SAFETY: every rank is idle and no other thread has the handle. NCCL finalises by
             // itself when the last rank of this process destroys its communicator.
             let result = unsafe { destroy(handle.raw) };
@@ -209,7 +217,6 @@ unsafe impl Lifecycle for CudaBackend {
                 Err(error) => log::warn!("{error}"),
             }
         };
-        let gpu = comm.gpu;
         let is_busy = move || {
             gpu.is_busy() || family::all().iter().any(|family| family.is_busy_on(gpu.ordinal()))
         };
@@ -234,21 +241,19 @@ unsafe impl Lifecycle for CudaBackend {
 
 type Finalize = unsafe extern "C" fn(ncclComm_t) -> ncclResult_t;
 
-/// Finalises a communicator, which waits for the ranks of the host's other processes.
-fn meet(nccl: &'static Nccl, handle: Handle, finalize: Finalize) -> Box<dyn FnOnce() + Send> {
-    Box::new(move || {
-        let handle = handle;
-        if exit::is_ending() {
-            return;
-        }
-        // SAFETY: every rank is idle, no other thread has the handle, and it is destroyed later.
-        let begun = unsafe { finalize(handle.raw) };
-        // SAFETY: likewise, and this thread made the call.
-        let result = unsafe { nccl.over(handle.raw, begun) };
-        if let Err(error) = nccl.check("ncclCommFinalize", None, result) {
-            log::warn!("{error}");
-        }
-    })
+/// Finalises a communicator, which waits for the ranks of the host's other processes. Returns
+/// whether it can be destroyed.
+fn meets(nccl: &'static Nccl, handle: &Handle, gpu: &Gpu, finalize: Finalize) -> bool {
+    let Some(_late) = exit::enter_late() else { return true };
+    if gpu.bind().is_err() {
+        return false;
+    }
+    // SAFETY: every rank is idle, no other thread has the handle, and it is destroyed later.
+    let begun = unsafe { finalize(handle.raw) };
+    // SAFETY: likewise, and this thread made the call.
+    let result = unsafe { nccl.over(handle.raw, begun) };
+    let outcome = nccl.check("ncclCommFinalize", None, result);
+    outcome.inspect_err(|error| log::warn!("{error}")).is_ok()
 }
 
 fn create(

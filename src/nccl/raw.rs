@@ -9,6 +9,7 @@ use nccl_sys::{ncclComm_t, ncclResult_t};
 
 use super::api::{Nccl, lacking};
 use super::comm::Comm;
+use super::destroying::Tenant;
 use super::making::Making;
 use crate::Result;
 use crate::backend::Says;
@@ -69,7 +70,7 @@ pub(crate) fn handle(comm: &Comm) -> ncclComm_t {
 pub(crate) fn give_away(mut comm: Comm) -> Result<ncclComm_t> {
     let handle = comm.end().ok_or_else(|| comm.health.ended())?;
     // Its new owner goes on using the GPU.
-    std::mem::forget(comm.tenant.take());
+    comm.tenant.take().into_iter().for_each(Tenant::give_away);
     comm.shared.family.leave();
     Ok(handle.raw)
 }

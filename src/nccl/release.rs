@@ -57,8 +57,10 @@ impl Comm {
         let number = |n: u32| i32::try_from(n).ok();
         let to = i32::try_from(to).ok()?;
         let (index, context) = (number(slot.index)?, number(slot.context)?);
+        let begun = Instant::now();
         // SAFETY: communicator and stream are alive; the call names no memory.
         let result = unsafe { signal(to, index, context, 0, self.handle, stream.handle()) };
+        *left = left.saturating_sub(begun.elapsed());
         let result = self.shared.over_within(result, left)?;
         (result == ncclResult_t::ncclSuccess).then_some(())
     }
