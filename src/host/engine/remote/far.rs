@@ -1,6 +1,7 @@
 //! Ranks on other machines: what is read of them is fetched, and puts are sent to them.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +12,9 @@ use super::super::state::{Out, State};
 use super::super::{ENGINE, Engine, Here};
 use super::packet::{EAGER, Event, Note};
 use super::{Reach, Remote};
+use crate::Rank;
 use crate::backend::{Departure, Target};
+use crate::error::{Error, Hazard};
 use crate::host::block::Block;
 use crate::host::far::{self, Address, Link, Message, Scratch};
 use crate::host::moves::{Held, Moves, Read};
@@ -206,6 +209,11 @@ impl State {
         let mut payload = Vec::new();
         if bytes <= EAGER {
             if from.append_to(&mut payload).is_err() {
+                let (rank, Range { start, end }) = (Rank::at(place.rank), from.range());
+                let error = Error::from(Hazard { rank, start, end, no_order: None });
+                let health =
+                    self.comm(place).and_then(|comm| comm.members[place.rank].health.clone());
+                out.poisoned.extend(health.filter(|health| health.poison(error)));
                 let why = "a closure of its process writes what it puts";
                 return self.unreached(place, why, out);
             }
