@@ -23,6 +23,8 @@ pub use suspended::SuspendedClique;
 pub use views::{LaneOp, LaneWindow};
 
 use complete::complete;
+use management::at_once;
+use suspended::with_handles;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -285,15 +287,12 @@ impl<W: World> Clique<W> {
     #[track_caller]
     pub fn finish(self) -> Result<()> {
         let site = Site::caller();
-        let mut report = Ok(());
         for member in &self.members {
             member.body.announce(site)?;
         }
-        for member in self.members {
-            let ended = member.finish();
-            report = report.and(ended);
-        }
-        report
+        // Each end waits for the others.
+        let members = with_handles(self.members);
+        at_once("finish", site, members, |member| member.finish_at(site)).map(drop)
     }
 
     fn same_clique(&self, id: Option<u64>, site: Site) -> Result<()> {

@@ -73,7 +73,7 @@ impl<W: World> SuspendedClique<W> {
     }
 }
 
-fn with_handles<W: World, S: State + HasAbortHandle>(
+pub(super) fn with_handles<W: World, S: State + HasAbortHandle>(
     members: Vec<Communicator<W, S>>,
 ) -> impl Iterator<Item = (Rank, AbortHandle, Communicator<W, S>)> {
     members.into_iter().map(|member| (member.rank(), member.abort_handle(), member))

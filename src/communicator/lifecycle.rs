@@ -106,7 +106,13 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let site = Site::caller();
+        self.finish_at(Site::caller())
+    }
+
+    pub(crate) fn finish_at(self, site: Site) -> Result<()>
+    where
+        S: CanEnqueue,
+    {
         match S::finish(self.body, site, true) {
             Ok(_) => Ok(()),
             Err(Failed { error, mut value }) => {

@@ -32,6 +32,9 @@ static PROCESS: Ends = Ends::new();
 /// How long a rank waits for others. Where all come, NCCL takes half a second.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long it waits for NCCL, which may wait for work on streams that are not known here.
+const LIMIT: Duration = Duration::from_secs(10);
+
 /// How often to ask whether a GPU is idle.
 const REST: Duration = Duration::from_millis(5);
 
@@ -101,17 +104,13 @@ impl Process {
         }
     }
 
-    /// The ranks of the first communicator that may be destroyed and is not among these. No other
-    /// thread destroys anything on their GPUs.
-    fn next(&mut self, but: &[u64]) -> Option<Vec<Due>> {
-        if self.is_shared {
-            return None;
-        }
+    /// The ranks of the first communicator that may be destroyed and is on none of these GPUs. No
+    /// other thread destroys anything there.
+    fn next(&mut self, but: &[u32]) -> Option<Vec<Due>> {
         let may_be = |due: &Due| {
-            let Place { comm, ordinal, .. } = due.place;
-            !but.contains(&comm)
-                && !are_of(&self.tenants, comm)
-                && (due.meet.is_some() || !are_of(&self.meeting, comm))
+            let ordinal = due.place.ordinal;
+            !but.contains(&ordinal)
+                && self.may_begin(due)
                 && !self.active.iter().any(|(active, _)| active.ordinal == ordinal)
         };
         let of = |due: &Due| due.place.comm;
@@ -124,9 +123,17 @@ impl Process {
         Some(ready)
     }
 
+    /// Whether a communicator waits for its GPUs alone.
+    fn may_begin(&self, due: &Due) -> bool {
+        let comm = due.place.comm;
+        !self.is_shared
+            && !are_of(&self.tenants, comm)
+            && (due.meet.is_some() || !are_of(&self.meeting, comm))
+    }
+
     /// Whether a thread has to ask when GPUs are idle.
     fn has_more(&self) -> bool {
-        !self.is_shared && self.due.iter().any(|due| !are_of(&self.tenants, due.place.comm))
+        self.due.iter().any(|due| self.may_begin(due))
     }
 
     /// Whether a communicator is left.
@@ -182,7 +189,10 @@ impl Tenant {
         let given = process.tenants.iter_mut().find(|place| **place == self.place);
         given.into_iter().for_each(|place| place.comm = u64::MAX);
         drop(process);
+        let of = self.of;
         mem::forget(self);
+        destroy(of);
+        watch(of);
     }
 }
 
@@ -205,16 +215,16 @@ impl Drop for Tenant {
     }
 }
 
-/// Whether nothing is left to destroy but on GPUs that are at work or shared. With `all`, nothing may
-/// be left that ranks of other processes wait for.
+/// Whether nothing is left to destroy but on GPUs that are at work or used. With `all`, nothing may be
+/// left that ranks of other processes wait for.
 pub(super) fn is_over(all: bool) -> bool {
     let process = PROCESS.process.lock();
-    let is_met = process.meeting.is_empty() && process.due.iter().all(|due| due.meet.is_none());
+    let due = || process.due.iter().filter(|due| process.may_begin(due));
+    let is_met = process.meeting.is_empty() && due().all(|due| due.meet.is_none());
     if !process.active.is_empty() || all && !is_met {
         return false;
     }
-    let due = process.due.iter().filter(|_| !process.is_shared);
-    let asked: Vec<_> = due.map(|due| due.is_busy.clone()).collect();
+    let asked: Vec<_> = due().map(|due| due.is_busy.clone()).collect();
     drop(process);
     asked.iter().all(|is_busy| is_busy())
 }
@@ -227,12 +237,14 @@ fn destroy(of: &'static Ends) {
         // In its own statement, so that the lock is not held while the driver is asked.
         let next = of.process.lock().next(&but);
         let Some(dues) = next else { return };
-        but.extend(dues.first().map(|due| due.place.comm));
-        let active = Active { of, places: dues.iter().map(|due| due.place).collect(), dues };
-        if active.dues.iter().any(|due| (due.is_busy)()) {
-            continue;
-        }
-        if let Err(error) = active.begin() {
+        let places: Vec<_> = dues.iter().map(|due| due.place).collect();
+        let ordinals = places.iter().map(|place| place.ordinal);
+        // What ended later on these GPUs comes later.
+        if dues.iter().any(|due| (due.is_busy)()) {
+            but.extend(ordinals);
+            drop(Active { of, places, dues });
+        } else if let Err(error) = (Active { of, places: places.clone(), dues }).begin() {
+            but.extend(ordinals);
             FAILED.warn(format_args!("no thread to destroy a communicator, which waits: {error}"));
         }
     }
@@ -253,9 +265,10 @@ fn wait(of: &'static Ends, comm: u64) {
         let due: Vec<_> = due.map(|due| due.is_busy.clone()).collect();
         drop(process);
         let is_any = |asked: &[Question]| asked.iter().any(|is_busy| is_busy());
-        let gives_up = match since.elapsed() >= PATIENCE {
+        let waited = since.elapsed();
+        let gives_up = match waited >= PATIENCE {
             // NCCL frees memory under work that began meanwhile, and that may need this rank.
-            true => active.is_empty() || is_any(&active),
+            true => active.is_empty() || is_any(&active) || waited >= LIMIT,
             false => active.is_empty() && !has_others && is_any(&due),
         };
         if gives_up {
@@ -522,5 +535,16 @@ mod tests {
         end();
         assert_eq!(OF.process.lock().active.len(), 1);
         go.send(()).expect("it is received");
+    }
+
+    #[test]
+    fn who_is_given_away_holds_up_nobody() {
+        static OF: Ends = Ends::new();
+        let (destroy, destroyed) = channel();
+        let (given, left) = (on(&OF, 0, 1, 0), on(&OF, 1, 1, 1));
+        left.end(|| false, None, move || destroy.send(()).expect("it is received"));
+        assert!(destroyed.try_recv().is_err(), "the other may still use it");
+        given.give_away();
+        destroyed.recv_timeout(Duration::from_secs(20)).expect("it is destroyed");
     }
 }
