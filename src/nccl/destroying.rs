@@ -32,8 +32,9 @@ static PROCESS: Ends = Ends::new();
 /// How long a rank waits for others. Where all come, NCCL takes half a second.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long it waits for NCCL, which may wait for work on streams that are not known here.
-const LIMIT: Duration = Duration::from_secs(10);
+/// How long it waits for NCCL, which frees memory under work that began meanwhile, and that may need
+/// this rank.
+const LIMIT: Duration = Duration::from_secs(3);
 
 /// How often to ask whether a GPU is idle.
 const REST: Duration = Duration::from_millis(5);
@@ -50,11 +51,13 @@ struct Process {
     tenants: Vec<Place>,
     /// Whether two ranks shared a GPU since there were no tenants.
     is_shared: bool,
-    /// Those that a thread destroys, or is about to, and whether their GPU is at work.
-    active: Vec<(Place, Question)>,
+    /// Those that a thread destroys, or is about to.
+    active: Vec<Place>,
     /// Those that wait for other processes, and are due after that.
     meeting: Vec<Place>,
     due: Vec<Due>,
+    /// The communicators that are due, but had a GPU at work when it was asked last.
+    put_off: Vec<u64>,
     /// Whether a thread destroys those whose GPU was at work.
     is_watched: bool,
 }
@@ -100,6 +103,7 @@ impl Process {
             active: Vec::new(),
             meeting: Vec::new(),
             due: Vec::new(),
+            put_off: Vec::new(),
             is_watched: false,
         }
     }
@@ -111,15 +115,15 @@ impl Process {
             let ordinal = due.place.ordinal;
             !but.contains(&ordinal)
                 && self.may_begin(due)
-                && !self.active.iter().any(|(active, _)| active.ordinal == ordinal)
+                && !self.active.iter().any(|active| active.ordinal == ordinal)
         };
         let of = |due: &Due| due.place.comm;
-        let all_may = |comm: &u64| self.due.iter().filter(|due| of(due) == *comm).all(may_be);
-        let comm = self.due.iter().map(of).find(all_may)?;
+        let may_not: Vec<_> = self.due.iter().filter(|due| !may_be(due)).map(of).collect();
+        let comm = self.due.iter().map(of).find(|comm| !may_not.contains(comm))?;
         let (ready, left) = mem::take(&mut self.due).into_iter().partition(|due| of(due) == comm);
         self.due = left;
         let ready: Vec<Due> = ready;
-        self.active.extend(ready.iter().map(|due| (due.place, due.is_busy.clone())));
+        self.active.extend(ready.iter().map(|due| due.place));
         Some(ready)
     }
 
@@ -136,10 +140,16 @@ impl Process {
         self.due.iter().any(|due| self.may_begin(due))
     }
 
+    fn puts_off(&mut self, one: Option<&Place>, is_busy: bool) {
+        let comm = one.map(|place| place.comm);
+        self.put_off.retain(|known| Some(*known) != comm);
+        self.put_off.extend(comm.filter(|_| is_busy));
+    }
+
     /// Whether a communicator is left.
     fn has(&self, comm: u64) -> bool {
         self.due.iter().any(|due| due.place.comm == comm)
-            || self.active.iter().any(|(place, _)| place.comm == comm)
+            || are_of(&self.active, comm)
             || are_of(&self.meeting, comm)
     }
 }
@@ -239,8 +249,10 @@ fn destroy(of: &'static Ends) {
         let Some(dues) = next else { return };
         let places: Vec<_> = dues.iter().map(|due| due.place).collect();
         let ordinals = places.iter().map(|place| place.ordinal);
+        let is_busy = dues.iter().any(|due| (due.is_busy)());
+        of.process.lock().puts_off(places.first(), is_busy);
         // What ended later on these GPUs comes later.
-        if dues.iter().any(|due| (due.is_busy)()) {
+        if is_busy {
             but.extend(ordinals);
             drop(Active { of, places, dues });
         } else if let Err(error) = (Active { of, places: places.clone(), dues }).begin() {
@@ -255,27 +267,14 @@ fn wait(of: &'static Ends, comm: u64) {
     let since = Instant::now();
     loop {
         let process = of.process.lock();
-        if !process.has(comm) || process.is_shared {
+        let waits = |process: &Process| process.has(comm) && !process.put_off.contains(&comm);
+        let is_active = are_of(&process.active, comm);
+        let limit = if is_active { LIMIT } else { PATIENCE };
+        let left = limit.saturating_sub(since.elapsed());
+        if !waits(&process) || process.is_shared || left.is_zero() {
             return;
         }
-        let has_others = are_of(&process.tenants, comm) || are_of(&process.meeting, comm);
-        let active = process.active.iter().filter(|(place, _)| place.comm == comm);
-        let active: Vec<_> = active.map(|(_, is_busy)| is_busy.clone()).collect();
-        let due = process.due.iter().filter(|due| due.place.comm == comm);
-        let due: Vec<_> = due.map(|due| due.is_busy.clone()).collect();
-        drop(process);
-        let is_any = |asked: &[Question]| asked.iter().any(|is_busy| is_busy());
-        let waited = since.elapsed();
-        let gives_up = match waited >= PATIENCE {
-            // NCCL frees memory under work that began meanwhile, and that may need this rank.
-            true => active.is_empty() || is_any(&active) || waited >= LIMIT,
-            false => active.is_empty() && !has_others && is_any(&due),
-        };
-        if gives_up {
-            return;
-        }
-        let process = of.process.lock();
-        drop(of.changed.wait_timeout_while(process, REST, |process| process.has(comm)));
+        drop(of.changed.wait_timeout_while(process, left.min(PATIENCE), |process| waits(process)));
     }
 }
 
@@ -316,7 +315,7 @@ impl Active {
 impl Drop for Active {
     fn drop(&mut self) {
         let mut process = self.of.process.lock();
-        process.active.retain(|(place, _)| !self.places.contains(place));
+        process.active.retain(|place| !self.places.contains(place));
         // In the order of their ends.
         process.due.splice(0..0, self.dues.drain(..));
         drop(process);
