@@ -4,8 +4,8 @@
 //! has finished all its work. Meanwhile nobody can launch anything there. If the GPU's work waits
 //! for another rank, and that one for a launch, nobody ever goes on. NCCL frees the memory of all
 //! ranks of a process when the last of them is destroyed. So they are destroyed together, once all
-//! have ended and their GPUs are idle, by a thread that no rank depends on. Ranks wait for it until
-//! a GPU has other work to do.
+//! have ended and their GPUs are idle, by a thread that no rank depends on. Ranks wait for it for
+//! seconds at most, and not at all while a GPU is at work.
 //!
 //! From 2.31 on NCCL also waits there for the ranks of the host's other processes. One whose GPU is
 //! at work comes later, and NCCL would free memory whenever it does. So where there are other
@@ -140,10 +140,18 @@ impl Process {
         self.due.iter().any(|due| self.may_begin(due))
     }
 
-    fn puts_off(&mut self, one: Option<&Place>, is_busy: bool) {
-        let comm = one.map(|place| place.comm);
-        self.put_off.retain(|known| Some(*known) != comm);
-        self.put_off.extend(comm.filter(|_| is_busy));
+    /// Puts off what is due on these GPUs, which are at work.
+    fn puts_off(&mut self, places: &[Place]) {
+        let is_there = |due: &&Due| places.iter().any(|at| at.ordinal == due.place.ordinal);
+        let due = self.due.iter().filter(is_there).map(|due| due.place.comm);
+        self.put_off.extend(due.chain(places.iter().map(|place| place.comm)));
+        self.put_off.sort_unstable();
+        self.put_off.dedup();
+    }
+
+    /// The GPUs of these are idle.
+    fn begins(&mut self, places: &[Place]) {
+        self.put_off.retain(|comm| !are_of(places, *comm));
     }
 
     /// Whether a communicator is left.
@@ -179,8 +187,8 @@ impl Tenant {
         Some(Self { of, place, has_ended: false })
     }
 
-    /// Ends it: `destroy` runs now, or later if the GPU `is_busy` or shared. Before that `meet` waits
-    /// for ranks of other processes.
+    /// Ends it: `destroy` runs once all ranks of this process have ended and no GPU `is_busy` or
+    /// shared. Before that `meet` waits for ranks of other processes.
     pub(super) fn end(
         mut self,
         is_busy: impl Fn() -> bool + Send + Sync + 'static,
@@ -249,13 +257,15 @@ fn destroy(of: &'static Ends) {
         let Some(dues) = next else { return };
         let places: Vec<_> = dues.iter().map(|due| due.place).collect();
         let ordinals = places.iter().map(|place| place.ordinal);
-        let is_busy = dues.iter().any(|due| (due.is_busy)());
-        of.process.lock().puts_off(places.first(), is_busy);
+        let active = Active { of, places: places.clone(), dues };
         // What ended later on these GPUs comes later.
-        if is_busy {
+        if active.dues.iter().any(|due| (due.is_busy)()) {
+            of.process.lock().puts_off(&places);
             but.extend(ordinals);
-            drop(Active { of, places, dues });
-        } else if let Err(error) = (Active { of, places: places.clone(), dues }).begin() {
+            continue;
+        }
+        of.process.lock().begins(&places);
+        if let Err(error) = active.begin() {
             but.extend(ordinals);
             FAILED.warn(format_args!("no thread to destroy a communicator, which waits: {error}"));
         }
@@ -463,6 +473,7 @@ mod tests {
         };
         end(0, 1);
         end(0, 2);
+        assert_eq!(OF.process.lock().put_off, [1, 2], "nobody waits for them");
         end(1, 3);
         assert_eq!(destroyed.try_iter().collect::<Vec<_>>(), [3]);
         BUSY.store(false, Relaxed);
