@@ -98,7 +98,7 @@ fn stay_stopped(run: &Run, victim: usize) {
         let mut command = run.bare();
         command.env("TYPED_NCCL_HEARTBEAT", BEAT).env("TYPED_NCCL", "host");
         // A log holds 1 MiB, and a step writes 800 bytes and more.
-        command.env(STEPS, "5000");
+        command.env(STEPS, "2600");
         command
     });
     (0..3).for_each(|rank| ranks.hears(rank, "works"));
