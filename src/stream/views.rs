@@ -32,11 +32,10 @@ macro_rules! shown {
 
             unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
                 // SAFETY: the span came from a view of these elements, so it is aligned and in
-                // bounds, and `held` keeps the memory. The launch's booking keeps writers away
-                // until the closure is over, and other readers from what it writes. Two operands of
-                // one launch cannot overlap if one is written: both loans live at the call. A
-                // buffer by value is never taken. On the host, window memory has an exception: an
-                // unordered put of another process may still change it (decision 079).
+                // bounds, and `held` keeps the memory. The launch's booking keeps writers away, and
+                // readers from what is written. Operands of one launch overlap only if none is
+                // written: all loans live at the call, and no buffer is taken by value. An
+                // unordered put of another process may change a host window (decision 079).
                 unsafe { held.$view::<$T>() }
             }
         }
